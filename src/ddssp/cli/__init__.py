@@ -1,0 +1,62 @@
+"""The command line: owner commands (release, schema, ledger) and analyst commands (fit, info).
+
+stdout is data, stderr is progress. Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from ddssp.cli import analyst, demo, owner
+
+app = typer.Typer(
+    name="ddssp",
+    help="Differentially private regression on tabular data: release once, regress for ever.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget.",
+)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        import ddssp
+
+        print(f"ddssp {ddssp.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+owner.register(app)
+analyst.register(app)
+demo.register(app)
+
+
+def main() -> None:
+    """Runs the command line; every expected failure is one sentence on stderr and an exit code."""
+    try:
+        app()
+    except KeyboardInterrupt:
+        _fail("interrupted; what the ledger has reserved stays spent, and no file was written.", 130)
+    except Exception as error:
+        from ddssp.privacy.budget import BudgetError
+
+        if isinstance(error, BudgetError):
+            _fail(str(error), 3)
+        if isinstance(error, ValueError | OSError):
+            _fail(str(error), 2)
+        raise
+
+
+def _fail(sentence: str, code: int) -> None:
+    print(f"error: {sentence}", file=sys.stderr)
+    raise SystemExit(code)

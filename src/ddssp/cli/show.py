@@ -1,0 +1,53 @@
+"""What people read: tables on stdout, progress on stderr, JSON."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ddssp.mechanism import Progress
+
+
+def emit_json(value: Any) -> None:
+    print(json.dumps(value, indent=2, ensure_ascii=False))
+
+
+def note(text: str) -> None:
+    """A line for the person at the terminal."""
+    print(text, file=sys.stderr)
+
+
+def emit_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """A table on stdout: the first column is a name, the rest are numbers."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    for i, heading in enumerate(headings):
+        table.add_column(heading, justify="left" if i == 0 else "right", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    console = Console(soft_wrap=False) if sys.stdout.isatty() else Console(width=120, no_color=True)
+    console.print(table)
+
+
+def number(value: float) -> str:
+    """Four significant digits, aligned by eye."""
+    return f"{value:.4g}"
+
+
+@contextmanager
+def progress() -> Iterator[Progress]:
+    """A bar on stderr with what is being done and the time left; silent when stderr is not a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("starting", total=1.0)
+        yield lambda what, share: bar.update(task, description=what, completed=share)

@@ -1,0 +1,180 @@
+"""Frame and schema → numbers and integer codes; on secret rows by the vault, by `predict` on anyone's.
+
+Every function here is total: whatever a cell holds, it becomes a declared level or a number within the declared bounds.
+Only structure can fail (a column that is absent).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from ddssp.encoding import Block
+from ddssp.schema import Boolean, Categorical, Level, Numeric, Ordinal, Schema
+
+_NUMBER = r"^[ \t]*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?[ \t]*$"
+
+Coded = dict[str, NDArray[np.float64] | NDArray[np.int32]]
+"""Column → float64 values within the declared bounds (numeric) or int32 level codes (all others)."""
+
+
+def coded(batch: pa.RecordBatch | pa.Table, schema: Schema, columns: Iterable[str] | None = None) -> Coded:
+    """The declared, indicator and derived columns of a batch; with `columns`, only those."""
+    out: Coded = {}
+    wanted = tuple(schema.resolved) if columns is None else tuple(columns)
+    for name in sources(schema, wanted):
+        column = schema.columns[name]
+        array = plain(batch.column(name))
+        if isinstance(column, Numeric):
+            out[name], missing = _numbers(array, column)
+            out[f"{name}:missing"] = missing.astype(np.int32)
+        else:
+            out[name] = _levels(array, column)
+    for name, derived in schema.derived.items():
+        if name in wanted:
+            column = schema.resolved[name]
+            values = [out[source] for source in derived.of]
+            if derived.function == "log1p":
+                raw = np.log1p(values[0])
+            elif isinstance(column, Categorical):
+                second = schema.columns[derived.of[1]].size or 1
+                out[name] = (values[0] * second + values[1]).astype(np.int32)
+                continue
+            else:
+                raw = values[0] * values[-1].astype(np.float64)
+            out[name] = np.clip(raw, column.low, column.high) if isinstance(column, Numeric) else raw
+    return {name: out[name] for name in wanted}
+
+
+def sources(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
+    """The declared columns that must be read for `columns`."""
+    needed: set[str] = set()
+    for name in columns:
+        if name in schema.columns:
+            needed.add(name)
+        elif name in schema.derived:
+            needed.update(schema.derived[name].of)
+        else:
+            needed.add(name.removesuffix(":missing"))
+    return tuple(c for c in schema.columns if c in needed)
+
+
+def level_codes(
+    values: NDArray[np.float64] | NDArray[np.int32], column: Numeric | Ordinal | Categorical | Boolean
+) -> NDArray[np.int32]:
+    """Codes 0 … m − 1: levels as they are, numbers by their bin (the last bin is closed)."""
+    if not isinstance(column, Numeric):
+        return values.astype(np.int32, copy=False)
+    inner = np.array(column.edges or (column.low, column.high))[1:-1]
+    return np.searchsorted(inner, values, side="right").astype(np.int32)
+
+
+def numerators(values: NDArray[np.float64] | NDArray[np.int32], block: Block) -> NDArray[np.int64]:
+    """Integer numerator of a scalar block for each record."""
+    if block.numerators is None:
+        scaled = (values - block.centre) / block.half * block.denominator
+        return np.clip(np.rint(scaled), -block.denominator, block.denominator).astype(np.int64)
+    return np.asarray(block.numerators[0][values.astype(np.intp)])
+
+
+def design(values: Coded, blocks: Iterable[Block], schema: Schema) -> NDArray[np.float64]:
+    """Z: the encoded records, "n p"."""
+    rows = len(next(iter(values.values()))) if values else 0
+    parts = []
+    for block in blocks:
+        if block.column is None:
+            parts.append(np.ones((rows, 1)))
+            continue
+        v = values[block.column]
+        if block.numerators is None:
+            parts.append((numerators(v, block) / block.denominator)[:, None])
+        else:
+            parts.append(block.A.T[level_codes(v, schema.resolved[block.column])])
+    return np.hstack(parts) if parts else np.zeros((rows, 0))
+
+
+def plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
+    """One array without dictionary or view types."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+        if isinstance(array, pa.ChunkedArray):
+            array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if pa.types.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    if pa.types.is_string_view(array.type):
+        array = array.cast(pa.large_string())
+    return array
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
+    )
+
+
+def as_float(array: pa.Array) -> NDArray[np.float64]:
+    """Numbers with NaN for whatever is not one."""
+    kind = array.type
+    if _is_text(kind):
+        valid = pc.fill_null(pc.match_substring_regex(array, _NUMBER), False)
+        text = pc.if_else(valid, array, pa.scalar(None, kind)).cast(pa.large_string())
+        array = pc.utf8_trim_whitespace(text).cast(pa.float64())
+    elif pa.types.is_boolean(kind):
+        array = array.cast(pa.uint8()).cast(pa.float64())
+    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        array = array.cast(pa.float64(), safe=False)
+    else:
+        return np.full(len(array), np.nan)
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
+
+
+def _numbers(array: pa.Array, column: Numeric) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    raw = as_float(array)
+    missing = np.isnan(raw)
+    fill = column.middle if column.fill is None else column.fill
+    return np.where(missing, fill, np.clip(raw, column.low, column.high)), missing
+
+
+def _levels(array: pa.Array, column: Ordinal | Categorical | Boolean) -> NDArray[np.int32]:
+    """Code of each cell: its level, `missing` for nulls, the fallback for what is not declared."""
+    if _is_text(array.type):
+        spelled = [(text, code) for code, level in enumerate(column.all_levels) for text in spellings(level)]
+        unique = dict(reversed(spelled))
+        words: list[str] | list[bytes] = list(unique)
+        if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
+            words = [w.encode() for w in unique]
+        found = pc.index_in(array, pa.array(words, array.type))
+        lookup = np.array([*unique.values(), column.fallback], np.int32)
+        null = array.is_null()
+    else:
+        values = as_float(array)
+        numbers = [(number, code) for code, level in enumerate(column.all_levels) if (number := _number(level)) is not None]
+        floats = dict(reversed(numbers))
+        found = pc.index_in(pa.array(values), pa.array(list(floats), pa.float64()))
+        lookup = np.array([*floats.values(), column.fallback], np.int32)
+        null = pa.array(np.isnan(values))
+    position = np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.intp)
+    return np.where(np.asarray(null.to_numpy(zero_copy_only=False), bool), np.int32(column.missing_code), lookup[position])
+
+
+def spellings(level: Level) -> tuple[str, ...]:
+    """How a level may be written in text: 1 also as 1.0, true also as True, TRUE and 1."""
+    if isinstance(level, bool):
+        word = str(level)
+        return (word, word.lower(), word.upper(), str(int(level)), f"{int(level)}.0")
+    if isinstance(level, int):
+        return (str(level), f"{level}.0")
+    if isinstance(level, float) and level.is_integer():
+        return (str(level), str(int(level)))
+    return (str(level),)
+
+
+def _number(level: Level) -> float | None:
+    try:
+        return float(level)
+    except (TypeError, ValueError):
+        return {"true": 1.0, "false": 0.0}.get(str(level).lower())

@@ -1,0 +1,169 @@
+"""The door: data + Schema + Budget + mechanism → Release. The only way from rows to anything public."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ddssp.coding import sources
+from ddssp.mechanism import Mechanism, Progress
+from ddssp.mechanism.moments import MomentsMechanism
+from ddssp.privacy.budget import Budget, BudgetError
+from ddssp.privacy.ledger import Ledger, Reservation
+from ddssp.released import Release
+from ddssp.schema import Schema, SchemaError
+from ddssp.secret.counts import Layout, counts
+from ddssp.secret.draft import draft
+from ddssp.secret.noise import Noise, OpenDPNoise
+from ddssp.secret.table import batches, names
+from ddssp.secret.vault import Vault
+
+MECHANISMS: dict[str, Callable[[str | None], Mechanism]] = {
+    "moments": lambda target: MomentsMechanism(target=target),
+    "auto": lambda target: MomentsMechanism(target=target),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What will be released, checked before any row is read."""
+
+    schema: Schema
+    budget: Budget
+    mechanism: Mechanism
+    target: str | None = None
+    ledger: Ledger | None = None
+    dataset: str = ""
+
+    @property
+    def layout(self) -> Layout:
+        return Layout.of(self.schema, self.mechanism.counted(self.schema))
+
+
+def plan(
+    schema: Schema | str | Path,
+    *,
+    epsilon: float,
+    delta: float,
+    mechanism: str = "auto",
+    target: str | None = None,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
+) -> Plan:
+    """A checked plan; touches no data and spends nothing."""
+    schema = schema if isinstance(schema, Schema) else Schema.load(schema)
+    if schema.to_confirm:
+        raise SchemaError(
+            f"schema is still TO CONFIRM in {', '.join(schema.to_confirm)}: these settings were read from the data; "
+            "check each against the codebook and delete the to_confirm lines."
+        )
+    if mechanism not in MECHANISMS:
+        raise ValueError(f"mechanism must be one of {', '.join(sorted(MECHANISMS))}, got {mechanism!r}.")
+    if target is not None and target not in schema.resolved:
+        raise ValueError(f"target must be a column of the schema, got {target!r}; it has {', '.join(schema.resolved)}.")
+    out = Plan(
+        schema=schema,
+        budget=Budget(epsilon=epsilon, delta=delta),
+        mechanism=MECHANISMS[mechanism](target),
+        target=target,
+        ledger=Ledger(ledger) if isinstance(ledger, str | Path) else ledger,
+        dataset=dataset or schema.name,
+    )
+    out.layout.check()
+    return out
+
+
+def release(
+    data: Any,
+    schema: Schema | str | Path,
+    *,
+    epsilon: float,
+    delta: float,
+    mechanism: str = "auto",
+    target: str | None = None,
+    ledger: Ledger | str | Path | None = None,
+    dataset: str | None = None,
+    progress: Progress | None = None,
+) -> Release:
+    """A private release of the table's second moments.
+
+    Guarantees: (ε, δ)-differentially private for adding or removing one record, through ρ-zCDP; integer noise from OpenDP,
+    drawn after the whole ρ has been reserved in the ledger (if one is given). Whatever the rows hold, it is released.
+
+    Args:
+        data: a frame (pandas, polars, Arrow, DuckDB, a mapping of arrays) or the path of a Parquet or CSV file.
+        target: gives the blocks of one column more of the budget; every other column can still be a target.
+
+    >>> s = Schema(columns={"x": {"kind": "numeric", "low": 0, "high": 1}, "y": {"kind": "boolean"}})
+    >>> release({"x": [0.1, 0.9], "y": [False, True]}, s, epsilon=1.0, delta=1e-6).private
+    True
+    """
+    made = plan(schema, epsilon=epsilon, delta=delta, mechanism=mechanism, target=target, ledger=ledger, dataset=dataset)
+    return curate(data, made, progress=progress)
+
+
+def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progress | None = None) -> Release:
+    """Carries out a plan: count, reserve, draw, complete.
+
+    Nothing is drawn, and nothing spent, unless all rows were counted. After the reservation everything stays spent, whatever
+    happens. The noise is OpenDP's; any other is for tests and experiments, marks the release as not private and is refused by
+    a ledger.
+    """
+    noise = noise or OpenDPNoise()
+    if plan.ledger is not None and not noise.private:
+        raise BudgetError("a ledger records private releases only, and reproducible noise is not private.")
+    tell = progress or (lambda _what, _share: None)
+    tell("counting", 0.0)
+    layout = plan.layout
+    exact = counts(batches(data, _read(plan.schema, layout)), layout)
+    reservation = _reserve(plan)
+    vault = Vault(exact, plan.budget.rho, noise)
+    found = plan.mechanism.run(vault, plan.schema, tell)
+    if plan.ledger is not None and reservation is not None:
+        plan.ledger.complete(reservation)
+    tell("done", 1.0)
+    return Release(
+        schema=plan.schema,
+        mechanism=plan.mechanism.name,
+        budget=plan.budget,
+        rho=plan.budget.rho,
+        measurements=found.measurements,
+        marginals=found.marginals,
+        target=plan.target,
+        private=noise.private,
+        entry=None if reservation is None else _entry(reservation),
+    )
+
+
+def columns_of(data: Any) -> list[str]:
+    """Names of the data's columns; structure, not content."""
+    return names(data)
+
+
+def drafted(data: Any) -> Schema:
+    """A schema read from values, all of it TO CONFIRM; for the data's owner only."""
+    return draft(data)
+
+
+def _read(schema: Schema, layout: Layout) -> tuple[str, ...]:
+    return sources(schema, layout.columns) or tuple(schema.columns)[:1]
+
+
+def _reserve(plan: Plan) -> Reservation | None:
+    if plan.ledger is None:
+        return None
+    return plan.ledger.reserve(
+        plan.dataset,
+        plan.budget.rho,
+        epsilon=plan.budget.epsilon,
+        delta=plan.budget.delta,
+        schema_fingerprint=plan.ledger.fingerprint(plan.schema.fingerprint),
+        mechanism=plan.mechanism.name,
+    )
+
+
+def _entry(reservation: Reservation) -> dict[str, Any]:
+    """What a release carries of its reservation: enough for the owner to find it again."""
+    return {"dataset": reservation.dataset, "counter": reservation.counter, "hash": reservation.hash}

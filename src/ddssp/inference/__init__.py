@@ -1,0 +1,1 @@
+"""From measurements to consistent statistics: pair marginals or moments."""

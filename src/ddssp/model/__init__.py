@@ -1,0 +1,1 @@
+"""Regressions from a release: what an analyst reads out of it."""

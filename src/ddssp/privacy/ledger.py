@@ -1,0 +1,503 @@
+"""The ledger: what each dataset may spend, what it has spent, and nothing drawn before its ρ is on disk.
+
+One SQLite file, append only. Each row is chained to the one before by SHA-256, and every answer, also the decision to
+grant a reservation, is a replay of all rows through the same checks (`_Books.post`): from a ledger that `verify` calls
+broken nothing can be spent. The file holds no data and nothing computed from data.
+
+The chain shows accidents and hand edits. Whoever may write the file can also rewrite it whole or put an old copy back;
+that shows against a release, which carries the (dataset, counter, hash) of its row: see `Ledger.contains`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import re
+import secrets
+import shlex
+import sqlite3
+import stat
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ddssp.privacy.budget import Budget, BudgetError, epsilon_of, rho_of
+
+APPLICATION_ID = 0x64647370  # "ddsp", in the file's header
+FORMAT_VERSION = 1
+PATIENCE_S = 30.0
+"""How long an operation waits for another process to finish its own."""
+
+# sqlite_sequence (AUTOINCREMENT) remembers how many rows there were, also after the last ones are deleted.
+_TABLES = f"""
+PRAGMA journal_mode = WAL;
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {FORMAT_VERSION};
+CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE entry (
+  number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, dataset TEXT NOT NULL, counter INTEGER NOT NULL,
+  rho TEXT NOT NULL, epsilon REAL NOT NULL, delta REAL NOT NULL, fingerprint TEXT NOT NULL, mechanism TEXT NOT NULL,
+  created TEXT NOT NULL, previous TEXT NOT NULL, hash TEXT NOT NULL);
+CREATE TRIGGER entry_keeps BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'the ledger is append only'); END;
+CREATE TRIGGER entry_stays BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'the ledger is append only'); END;
+"""
+
+_Row = Mapping[str, Any]  # as SQLite gives it: nothing is known about a value before `_entry` has looked
+
+
+class LedgerError(ValueError):
+    """A ledger file that cannot be used, or is not the one it should be; nothing was spent."""
+
+
+class _Broken(LedgerError):
+    """A ledger that does not add up: the first row at fault (None: the file as a whole) and why."""
+
+    def __init__(self, reason: str, *, number: int | None = None, rows: int = 0) -> None:
+        where = "" if number is None else f" at row {number}"
+        super().__init__(f"ledger must be intact, got one that is broken{where} ({reason}): restore it from a backup.")
+        self.reason, self.number, self.rows = reason, number, rows
+
+
+class Kind(StrEnum):
+    """What a row of the ledger records."""
+
+    CEILING = "ceiling"
+    RESERVE = "reserve"
+    COMPLETE = "complete"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One row: a ceiling declared, a reservation made, or a reservation completed."""
+
+    number: int
+    kind: Kind
+    dataset: str
+    counter: int  # the reservation's running number within its dataset; 0 for a ceiling
+    rho: Fraction  # granted by a ceiling, charged by a reservation; 0 for a completion
+    epsilon: float  # with delta: what rho came from; 0 for a completion
+    delta: float
+    fingerprint: str  # of the reservation's schema, else empty
+    mechanism: str  # of the reservation, else empty
+    created: str  # ISO 8601, UTC
+    previous: str
+    hash: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reservation:
+    """ρ that is spent from now on, whether or not anything is drawn with it.
+
+    `dataset`, `counter` and `hash` belong into the release: by them `Ledger.contains` knows the row again.
+    """
+
+    id: int
+    dataset: str
+    rho: Fraction
+    counter: int
+    previous: str
+    hash: str
+    created: str
+    schema_changed: bool  # the dataset's previous reservation was made under another schema
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """Where one dataset stands: its ceiling, the ρ granted at (epsilon, delta), and what is spent of it."""
+
+    dataset: str
+    epsilon: float
+    delta: float
+    ceiling: Fraction
+    spent: Fraction = Fraction(0)
+    reservations: int = 0
+    fingerprint: str = ""  # of the latest reservation's schema
+
+    @property
+    def remaining(self) -> Fraction:
+        """The ρ that may still be reserved; 0 if the ceiling was lowered below what is spent."""
+        return max(Fraction(0), self.ceiling - self.spent)
+
+    @property
+    def epsilon_spent(self) -> float:
+        """The ε that the spent ρ amounts to at the ceiling's δ, rounded up."""
+        return epsilon_of(self.spent, self.delta)
+
+    @property
+    def epsilon_left(self) -> float:
+        """The largest ε that a request at the ceiling's δ may ask for, rounded down.
+
+        Guarantees: a request for it fits, rho_of(epsilon_left, delta) ≤ remaining; 0 if no ε fits. It is ρ that adds
+        up: ε spent and ε left are more than the ceiling's ε together.
+        """
+        if not self.spent:
+            return self.epsilon
+        epsilon = epsilon_of(self.remaining, self.delta) * (1 - 4e-9)  # epsilon_of rounds up, by 1e-9
+        return epsilon if rho_of(epsilon, self.delta) <= self.remaining else 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verification:
+    """Whether a ledger adds up; if not, the first row at fault (None: the file as a whole) and why."""
+
+    ok: bool
+    rows: int
+    broken: int | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True, init=False)
+class Ledger:
+    """A ledger file, by its path.
+
+    Guarantees: a reservation is on disk (WAL, synchronous=FULL) before `reserve` returns; what is reserved for a
+    dataset never exceeds its ceiling of that moment, in exact rational arithmetic and across processes; a reservation
+    never completed stays spent. The object holds the path and nothing else, so its copies, clones, pickles and forks
+    all spend from the same file. Only `set_budget` creates that file.
+
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ledger = Ledger(f"{folder}/ledger.db")
+    ...     ceiling = ledger.set_budget("survey", epsilon=1.0, delta=1e-6).ceiling
+    ...     reservation = ledger.reserve(
+    ...         "survey", ceiling / 3, epsilon=0.5, delta=1e-6, schema_fingerprint="0f1e", mechanism="moments")
+    ...     ledger.complete(reservation)
+    ...     ledger.remaining("survey") == ceiling * 2 / 3, ledger.verify().ok
+    (True, True)
+    """
+
+    path: Path
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        object.__setattr__(self, "path", Path(path).absolute())  # a later chdir must not change the ledger
+
+    def set_budget(self, dataset: str, epsilon: float, delta: float) -> Account:
+        """The account of `dataset` under its new ceiling, rho_of(epsilon, delta); creates the ledger if there is none.
+
+        A ceiling is appended, never replaced, so a raised one is on record. One below what is spent refuses all
+        further spending.
+        """
+        _require_text(dataset=dataset)
+        rho = Budget(epsilon=epsilon, delta=delta).rho
+        if not os.path.lexists(self.path):
+            _create(self.path)
+        with self._transaction() as books:
+            books.append(Kind.CEILING, dataset, rho=_text(rho), epsilon=float(epsilon), delta=float(delta))
+        return books.accounts[dataset]
+
+    def reserve(
+        self, dataset: str, rho: Fraction, *, epsilon: float, delta: float, schema_fingerprint: str, mechanism: str
+    ) -> Reservation:
+        """The reservation of `rho`, on disk; to be made before anything is drawn.
+
+        Guarantees: spent + rho ≤ ceiling and the row is durable when this returns; or BudgetError, and nothing is
+        written. If the process dies meanwhile the row is there whole or not at all.
+
+        Args: `rho` is what is charged; (epsilon, delta), the request it came from, is for the record.
+        """
+        _require_text(dataset=dataset, schema_fingerprint=schema_fingerprint, mechanism=mechanism)
+        Budget(epsilon=epsilon, delta=delta)
+        if not (isinstance(rho, Fraction) and rho > 0):
+            raise ValueError(f"rho must be a positive Fraction, got {rho!r}; Budget(epsilon=…, delta=…).rho is one.")
+        request: dict[str, str | float] = {"rho": _text(rho), "epsilon": float(epsilon), "delta": float(delta)}
+        request |= {"fingerprint": schema_fingerprint, "mechanism": mechanism}
+        with self._transaction() as books:
+            account = books.accounts.get(dataset)
+            if account is not None and rho <= account.remaining:
+                entry = books.append(Kind.RESERVE, dataset, counter=account.reservations + 1, **request)
+                return _reservation(entry, schema_changed=account.fingerprint not in ("", schema_fingerprint))
+        raise BudgetError(_refusal(self.path, dataset, rho, account))
+
+    def complete(self, reservation: Reservation) -> None:
+        """None; appends that `reservation` is complete. LedgerError if it is unknown or was completed before."""
+        with self._transaction() as books:
+            known = books.open.get((reservation.dataset, reservation.counter))
+            if known is None or known.hash != reservation.hash:
+                raise LedgerError(
+                    f"reservation must be an open one of ledger {self.path}, got number {reservation.counter} of"
+                    f" {reservation.dataset!r}, which it has completed or never held: is it an old copy?"
+                )
+            books.append(Kind.COMPLETE, reservation.dataset, counter=reservation.counter)
+
+    def contains(self, counter: int, hash: str, dataset: str) -> bool:
+        """Whether the ledger holds the reservation that a release carries; False after an old copy was put back."""
+        wanted = (Kind.RESERVE, dataset, counter, hash)
+        return any((entry.kind, entry.dataset, entry.counter, entry.hash) == wanted for entry in self.entries())
+
+    def verify(self) -> Verification:
+        """Whether each row is as it was written, in its place, none missing, and each rule was kept at its time.
+
+        An old copy put back is intact in itself: ask `contains` for the newest release. LedgerError if the file is no
+        ledger at all.
+        """
+        try:
+            with self._opened() as connection:
+                damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
+                rows = len(_books(connection).entries)
+        except _Broken as broken:
+            return Verification(ok=False, rows=broken.rows, broken=broken.number, reason=broken.reason)
+        return Verification(ok=damage == "ok", rows=rows, reason="" if damage == "ok" else damage)
+
+    def entries(self) -> tuple[Entry, ...]:
+        """Every row, oldest first."""
+        return tuple(self._read().entries)
+
+    def datasets(self) -> tuple[Account, ...]:
+        """The account of each dataset with a declared ceiling, by name."""
+        return tuple(account for _, account in sorted(self._read().accounts.items()))
+
+    def spent(self, dataset: str) -> Fraction:
+        """The ρ reserved for `dataset` so far, completed or not; 0 if it has no ceiling."""
+        account = self._read().accounts.get(dataset)
+        return account.spent if account else Fraction(0)
+
+    def remaining(self, dataset: str) -> Fraction:
+        """The ρ that `dataset` may still reserve; 0 if it has no ceiling."""
+        account = self._read().accounts.get(dataset)
+        return account.remaining if account else Fraction(0)
+
+    def fingerprint(self, text: str) -> str:
+        """HMAC-SHA256 of `text` under this ledger's own random key, in hex: to compare, not to guess from."""
+        with self._opened() as connection:
+            return hmac.new(_key(connection), text.encode(), hashlib.sha256).hexdigest()
+
+    def _read(self) -> _Books:
+        with self._opened() as connection:
+            return _books(connection)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[_Books]:
+        """The books under the write lock; what is appended to them is committed on leaving without an error."""
+        with self._opened() as connection:
+            if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+                raise LedgerError(f"ledger must be where SQLite can keep a WAL, got {self.path}: use a local disk.")
+            connection.execute("BEGIN IMMEDIATE")
+            books = _books(connection)
+            yield books
+            for row in books.appended:
+                connection.execute(f"INSERT INTO entry ({','.join(row)}) VALUES (:{',:'.join(row)})", row)
+            connection.execute("COMMIT")
+
+    @contextmanager
+    def _opened(self) -> Iterator[sqlite3.Connection]:
+        """A connection for one operation; closing it undoes what was not committed."""
+        _require_file(self.path)
+        uri = f"{self.path.as_uri()}?mode=rw"  # never creates the file
+        try:
+            with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE_S, isolation_level=None)) as connection:
+                _prepare(connection, self.path)
+                yield connection
+        except sqlite3.Error as error:
+            raise _translated(error, self.path) from error
+
+
+class _Books:
+    """A ledger's rows, replayed: the one place that knows what makes a ledger sound."""
+
+    def __init__(self, genesis: str) -> None:
+        self.head = genesis
+        self.entries: list[Entry] = []
+        self.accounts: dict[str, Account] = {}
+        self.open: dict[tuple[str, int], Entry] = {}  # reservations not completed yet
+        self.appended: list[_Row] = []
+
+    def append(self, kind: Kind, dataset: str, **values: str | float) -> Entry:
+        """The entry of a new last row, held to the same rules as every row read back."""
+        row: dict[str, Any] = {"number": len(self.entries) + 1, "kind": kind.value, "dataset": dataset}
+        row |= {"counter": 0, "rho": "0/1", "epsilon": 0.0, "delta": 0.0, "fingerprint": "", "mechanism": ""} | values
+        row |= {"created": datetime.now(UTC).isoformat(timespec="microseconds"), "previous": self.head}
+        row["hash"] = _hash(row)
+        self.appended.append(row)
+        return self.post(row)
+
+    def post(self, row: _Row) -> Entry:
+        """The entry of the next row; ValueError with the reason if a sound ledger cannot have this row here."""
+        due = len(self.entries) + 1
+        if row["number"] != due:
+            raise ValueError(f"row {row['number']} stands where row {due} is due: rows are missing")
+        if row["hash"] != _hash(row):
+            raise ValueError("its content does not give its hash: it was edited")
+        if row["previous"] != self.head:
+            raise ValueError("it does not follow from the row before it: rows were removed, exchanged or rewritten")
+        entry = _entry(row)
+        {Kind.CEILING: self._ceiling, Kind.RESERVE: self._reserve, Kind.COMPLETE: self._complete}[entry.kind](entry)
+        self.head = entry.hash
+        self.entries.append(entry)
+        return entry
+
+    def _ceiling(self, entry: Entry) -> None:
+        terms: dict[str, Any] = {"epsilon": entry.epsilon, "delta": entry.delta, "ceiling": entry.rho}
+        known = self.accounts.get(entry.dataset)
+        self.accounts[entry.dataset] = replace(known, **terms) if known else Account(dataset=entry.dataset, **terms)
+
+    def _reserve(self, entry: Entry) -> None:
+        account = self.accounts.get(entry.dataset)
+        if account is None:
+            raise ValueError("it reserves for a dataset without a ceiling")
+        if entry.counter != account.reservations + 1:
+            raise ValueError(f"it is reservation {entry.counter} of its dataset where {account.reservations + 1} is due")
+        if not 0 < entry.rho <= account.remaining:
+            raise ValueError("its rho is not positive or exceeds what the ceiling left at its time")
+        self.open[entry.dataset, entry.counter] = entry
+        self.accounts[entry.dataset] = replace(
+            account, spent=account.spent + entry.rho, reservations=entry.counter, fingerprint=entry.fingerprint
+        )
+
+    def _complete(self, entry: Entry) -> None:
+        if self.open.pop((entry.dataset, entry.counter), None) is None:
+            raise ValueError("it completes a reservation that is not open")
+
+
+def _books(connection: sqlite3.Connection) -> _Books:
+    """The books of all rows in one snapshot; _Broken if they do not add up."""
+    if not connection.in_transaction:
+        connection.execute("BEGIN")
+    books = _Books(hashlib.sha256(b"ddssp ledger " + _key(connection)).hexdigest())
+    rows = connection.execute("SELECT * FROM entry ORDER BY number").fetchall()
+    for row in rows:
+        try:
+            books.post(dict(row))
+        except ValueError as error:
+            raise _Broken(str(error), number=len(books.entries) + 1, rows=len(rows)) from error
+    written = connection.execute("SELECT seq FROM sqlite_sequence WHERE name = 'entry'").fetchone()
+    if (written["seq"] if written else 0) != len(rows):
+        raise _Broken("rows are missing at the end", number=len(rows) + 1, rows=len(rows))
+    return books
+
+
+def _key(connection: sqlite3.Connection) -> bytes:
+    row = connection.execute("SELECT value FROM meta WHERE name = 'key'").fetchone()
+    if row is None or not isinstance(row["value"], bytes) or len(row["value"]) != 32:
+        raise _Broken("its key is missing")
+    return bytes(row["value"])
+
+
+def _hash(row: _Row) -> str:
+    """SHA-256 of the row, the previous row's hash included, as canonical JSON."""
+    content = {name: value for name, value in row.items() if name != "hash"}
+    # A BLOB has no place in a row; written as its repr it cannot match the text that was hashed.
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":"), default=repr).encode()).hexdigest()
+
+
+def _entry(row: _Row) -> Entry:
+    """The row as an Entry; ValueError if a value is not of the kind that `_Books.append` writes."""
+    numbers = isinstance(row["counter"], int) and isinstance(row["epsilon"], float) and isinstance(row["delta"], float)
+    texts = all(isinstance(row[name], str) for name in ("kind", "dataset", "rho", "fingerprint", "mechanism", "created"))
+    if not (numbers and texts and row["kind"] in list(Kind)):
+        raise ValueError("it holds a value that no ledger writes")
+    if not re.fullmatch(r"[0-9]+/[1-9][0-9]*", row["rho"]):
+        raise ValueError(f"its rho, {row['rho']!r}, is not a fraction of natural numbers")
+    return Entry(**{**row, "kind": Kind(row["kind"]), "rho": Fraction(row["rho"])})
+
+
+def _text(rho: Fraction) -> str:
+    return f"{rho.numerator}/{rho.denominator}"
+
+
+def _reservation(entry: Entry, *, schema_changed: bool) -> Reservation:
+    return Reservation(
+        id=entry.number,
+        dataset=entry.dataset,
+        rho=entry.rho,
+        counter=entry.counter,
+        previous=entry.previous,
+        hash=entry.hash,
+        created=entry.created,
+        schema_changed=schema_changed,
+    )
+
+
+def _refusal(path: Path, dataset: str, rho: Fraction, account: Account | None) -> str:
+    remedy = f"`ddssp ledger budget {shlex.quote(str(path))} --epsilon E --delta D --dataset {shlex.quote(dataset)}`"
+    if account is None:
+        return f"dataset must have a declared budget, got {dataset!r}, which has none in {path}: declare it with {remedy}."
+    asked, spent, ceiling = (
+        f"{float(value):.9g} (epsilon {epsilon_of(value, account.delta):.6g})"
+        for value in (rho, account.spent, account.ceiling)
+    )
+    return (
+        f"rho must fit under the ceiling of dataset {dataset!r}, got {asked} with {spent} spent of {ceiling}, epsilon at"
+        f" delta {account.delta:g}: use a release already made, ask for less, or raise the ceiling with {remedy}."
+    )
+
+
+def _require_text(**arguments: str) -> None:
+    for name, value in arguments.items():
+        if not (isinstance(value, str) and value.strip() and value.isprintable()):
+            raise ValueError(f"{name} must be a printable text that is not blank, got {value!r}.")
+
+
+def _require_file(path: Path) -> None:
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError) as error:
+        remedy = f"`ddssp ledger budget {shlex.quote(str(path))} --epsilon E --delta D`"
+        raise LedgerError(f"ledger must be an existing file, got {path}: create it with {remedy}.") from error
+    except OSError as error:
+        raise LedgerError(f"ledger must be a file this user may read, got {path} ({error.strerror}).") from error
+    if not stat.S_ISREG(mode):
+        raise LedgerError(f"ledger must be a file, got {path}, which is a folder or a device: name a file in it.")
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    """None; makes `connection` durable, and raises LedgerError unless it is to a ledger of a format known here."""
+    connection.row_factory = sqlite3.Row
+    connection.text_factory = lambda text: text.decode(errors="replace")  # damaged text fails its hash, not the reader
+    connection.execute("PRAGMA synchronous = FULL")
+    connection.execute("PRAGMA fullfsync = ON")  # on macOS a plain fsync stops at the drive's cache
+    if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
+        raise LedgerError(f"ledger must be made by `ddssp ledger budget`, got {path}, another SQLite file: name another.")
+    version = connection.execute("PRAGMA user_version").fetchone()[0]
+    if version != FORMAT_VERSION:
+        raise LedgerError(f"ledger must have format {FORMAT_VERSION}, got {path} with format {version}: upgrade ddssp.")
+
+
+def _create(path: Path) -> None:
+    """None; a complete, empty ledger appears at `path` in one step, mode 0600, unless another process was first."""
+    try:
+        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mkstemp: 0600 from the start
+        os.close(handle)
+        try:
+            with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+                connection.executescript(_TABLES)
+                connection.execute("INSERT INTO meta VALUES ('key', ?)", (secrets.token_bytes(32),))
+            with suppress(FileExistsError):
+                os.link(draft, path)  # unlike a rename, never replaces
+        finally:
+            os.unlink(draft)
+        _sync_folder(path.parent)
+    except OSError as error:
+        raise LedgerError(f"ledger must be in a folder open to this user, got {path} ({error.strerror}).") from error
+    except sqlite3.Error as error:
+        raise _translated(error, path) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """None; the names in `folder` are on disk: a ledger that a power cut could unlink would forget what was spent."""
+    if os.name == "nt":
+        return  # Windows has no such call and journals names itself
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _translated(error: sqlite3.Error, path: Path) -> LedgerError:
+    """What SQLite reports, as a sentence that says what is required."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # the primary code; the other bits are detail
+    if code == sqlite3.SQLITE_CORRUPT:
+        return _Broken(f"the file is damaged: {error}")
+    requirement = {
+        sqlite3.SQLITE_NOTADB: "be made by `ddssp ledger budget`",
+        sqlite3.SQLITE_BUSY: f"be released by other processes within {PATIENCE_S:g} s",
+        sqlite3.SQLITE_FULL: "have free space on its disk",
+    }.get(code, "be, with its folder, open to this user for reading and writing")
+    return LedgerError(f"ledger must {requirement}, got {path} ({error}).")

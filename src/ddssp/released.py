@@ -1,0 +1,240 @@
+"""Release: all that leaves the building, in one file. Everything after it is post-processing and costs nothing.
+
+A .ddssp file is an uncompressed zip of `manifest.json` and `.npy` members without pickles; the manifest holds SHA-256 of each
+member and the archive's comment SHA-256 of all bytes before it, so a file cut short or edited by one byte does not load.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+import ddssp
+from ddssp.encoding import Encoding
+from ddssp.inference.psd import assembled
+from ddssp.marginal import Measurement, PairMarginals
+from ddssp.moments import Moments, moments
+from ddssp.privacy.budget import Budget, Neighbours
+from ddssp.schema import Schema
+
+if TYPE_CHECKING:
+    from ddssp.model.linear import LinearFit
+    from ddssp.model.solve import Shrinkage
+
+FORMAT = 1
+SEAL = b"sha256:"
+MAX_BYTES = 2**31
+
+
+class ReleaseError(ValueError):
+    """A release file that cannot be used, in one sentence."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Release:
+    """A private release.
+
+    Args:
+        schema: the owner's declaration.
+        mechanism: what made it.
+        budget: the request (ε, δ); `rho` what was reserved for it.
+        measurements: noisy answers and their σ; in the centred encoding (moments) or as marginals (aim).
+        marginals: estimated pair marginals, where the mechanism works with tables.
+        private: False if the noise was reproducible; such a release is for experiments only.
+        entry: dataset, counter and row hash in the owner's ledger, if one was used.
+    """
+
+    schema: Schema
+    mechanism: str
+    budget: Budget
+    rho: Fraction
+    measurements: tuple[Measurement, ...]
+    marginals: PairMarginals | None = None
+    target: str | None = None
+    private: bool = True
+    entry: dict[str, Any] | None = None
+    version: str = ddssp.__version__
+
+    @property
+    def encoding(self) -> Encoding:
+        """The centred encoding of its columns; through bins where the release holds tables."""
+        return Encoding.centred(self.schema, tables=self.marginals is not None)
+
+    @cached_property
+    def moments(self) -> Moments:
+        """Z'Z in the centred encoding."""
+        if self.marginals is not None:
+            return moments(self.marginals, self.encoding)
+        return assembled(self.measurements, self.encoding)
+
+    def linear(
+        self,
+        target: str,
+        *,
+        features: Sequence[str] | None = None,
+        intercept: bool = True,
+        shrinkage: Shrinkage | None = None,
+    ) -> LinearFit:
+        """Linear regression of `target` on `features` (default: all other columns)."""
+        from ddssp.model.linear import linear
+
+        return linear(self.moments, self.schema, target, features=features, intercept=intercept, shrinkage=shrinkage)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Release) and self._members() == other._members()
+
+    def __hash__(self) -> int:
+        return hash(self._members()["manifest.json"])
+
+    def save(self, path: str | Path, *, force: bool = False) -> None:
+        """Writes the file whole or not at all; refuses to overwrite unless `force`."""
+        path = Path(path)
+        if path.exists() and not force:
+            raise ReleaseError(f"output {str(path)!r} exists; choose another name or pass --force.")
+        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".ddssp-")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(self.to_bytes())
+                file.flush()
+                os.fsync(file.fileno())
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, path)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+
+    def to_bytes(self) -> bytes:
+        buffer = io.BytesIO()
+        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+            for name, content in self._members().items():
+                archive.writestr(zipfile.ZipInfo(name), content)
+            archive.comment = SEAL + b"0" * 64
+        body = buffer.getvalue()[: -len(SEAL) - 64]
+        return body + SEAL + hashlib.sha256(body).hexdigest().encode()
+
+    def _members(self) -> dict[str, bytes]:
+        flat = np.concatenate([m.values.ravel() for m in self.measurements]) if self.measurements else np.zeros(0)
+        members = {"measurements.npy": _npy(flat)}
+        if self.marginals is not None:
+            members["burt.npy"] = _npy(self.marginals.burt)
+        manifest = self.header() | {
+            "measurements": [
+                {"clique": list(m.clique), "shape": list(m.values.shape), "sigma": m.sigma} for m in self.measurements
+            ],
+            "members": {name: hashlib.sha256(content).hexdigest() for name, content in members.items()},
+        }
+        return {"manifest.json": json.dumps(manifest, indent=1).encode()} | members
+
+    def header(self) -> dict[str, Any]:
+        """What a reader should know before using it."""
+        return {
+            "format": FORMAT,
+            "version": self.version,
+            "private": self.private,
+            "mechanism": self.mechanism,
+            "target": self.target,
+            "epsilon": self.budget.epsilon,
+            "delta": self.budget.delta,
+            "rho": str(self.rho),
+            "neighbours": Neighbours.ADD_REMOVE.value,
+            "unit": self.schema.unit,
+            "schema": self.schema.to_dict(),
+            "ledger": self.entry,
+        }
+
+
+def load(path: str | Path) -> Release:
+    """The release in a file.
+
+    Guarantees: runs no code from the file, refuses compressed members and anything that is not exactly as it was written.
+    """
+    path = Path(path)
+    try:
+        if path.stat().st_size > MAX_BYTES:
+            raise ReleaseError(f"release {str(path)!r} is larger than {MAX_BYTES:,} bytes.")
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise ReleaseError(f"release {str(path)!r} does not exist.") from None
+    except OSError as error:
+        raise ReleaseError(f"release {str(path)!r} cannot be read: {type(error).__name__}.") from None
+    try:
+        return from_bytes(data)
+    except ReleaseError as error:
+        raise ReleaseError(f"release {str(path)!r} {error}") from None
+
+
+def from_bytes(data: bytes) -> Release:
+    """The release in the bytes of a file."""
+    body, seal = data[: -len(SEAL) - 64], data[-len(SEAL) - 64 :]
+    if seal != SEAL + hashlib.sha256(body).hexdigest().encode():
+        raise ReleaseError("is damaged or not a release: its checksum does not match; fetch it again from its owner.")
+    try:
+        with zipfile.ZipFile(io.BytesIO(data)) as archive:
+            if any(i.compress_type != zipfile.ZIP_STORED for i in archive.infolist()):
+                raise ReleaseError("has compressed members, which no release has.")
+            members = {name: archive.read(name) for name in archive.namelist()}
+        manifest = json.loads(members.pop("manifest.json"))
+        if manifest["format"] != FORMAT:
+            raise ReleaseError(f"has format {manifest['format']}, this version reads format {FORMAT}; upgrade ddssp.")
+        if {n: hashlib.sha256(c).hexdigest() for n, c in members.items()} != manifest["members"]:
+            raise ReleaseError("has members that are not the ones its manifest lists.")
+        return _release(manifest, members)
+    except ReleaseError:
+        raise
+    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError, OverflowError):
+        raise ReleaseError("is not a release that this version can read.") from None
+
+
+def _release(manifest: dict[str, Any], members: dict[str, bytes]) -> Release:
+    schema = Schema.from_dict(manifest["schema"])
+    flat = _array(members["measurements.npy"])
+    ends = np.cumsum([0, *(int(np.prod(m["shape"], dtype=object)) for m in manifest["measurements"])])
+    if flat.ndim != 1 or len(flat) != ends[-1]:
+        raise ReleaseError("has measurements of another length than its manifest lists.")
+    measurements = tuple(
+        Measurement(clique=tuple(m["clique"]), values=flat[a:b].reshape(m["shape"]), sigma=float(m["sigma"]))
+        for m, a, b in zip(manifest["measurements"], ends[:-1], ends[1:], strict=True)
+    )
+    if not all(m.sigma > 0 and np.isfinite(m.sigma) and np.isfinite(m.values).all() for m in measurements):
+        raise ReleaseError("has measurements that are not finite.")
+    marginals = None
+    if "burt.npy" in members:
+        marginals = PairMarginals(domain=schema.domain(), burt=_array(members["burt.npy"]))
+    return Release(
+        schema=schema,
+        mechanism=str(manifest["mechanism"]),
+        budget=Budget(epsilon=manifest["epsilon"], delta=manifest["delta"]),
+        rho=Fraction(manifest["rho"]),
+        measurements=measurements,
+        marginals=marginals,
+        target=manifest["target"],
+        private=manifest["private"] is True,
+        entry=manifest["ledger"],
+        version=str(manifest["version"]),
+    )
+
+
+def _npy(array: NDArray[np.float64]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, np.ascontiguousarray(array, np.float64), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _array(content: bytes) -> NDArray[np.float64]:
+    array = np.load(io.BytesIO(content), allow_pickle=False, max_header_size=10_000)
+    if array.dtype != np.float64:
+        raise ReleaseError("has numbers of a type that no release has.")
+    return np.asarray(array)

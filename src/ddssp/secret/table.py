@@ -1,0 +1,95 @@
+"""Adapters: whatever holds rows, in memory or in files → Arrow record batches of the declared columns.
+
+Guarantees: only structure can fail, and no message quotes a cell, a count or a row. A CSV line that does not parse is left
+out; text that is not a number is a missing number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from ddssp import frame
+from ddssp.frame import BATCH, DataError, require
+
+CSV = {".csv", ".tsv", ".txt"}
+
+
+def batches(source: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Record batches with exactly `columns`, of a path to a Parquet or CSV file or of a frame."""
+    return _file(Path(source), columns) if isinstance(source, str | Path) else frame.batches(source, columns)
+
+
+def names(source: Any) -> list[str]:
+    """The columns that the data has; structure, not content."""
+    if isinstance(source, str | Path):
+        path = Path(source)
+        return list(_guarded(path, lambda: _header(path)))
+    if hasattr(source, "columns"):
+        return [str(c) for c in source.columns]
+    return [str(c) for c in (source.schema.names if hasattr(source, "schema") else source)]
+
+
+def _file(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    read = _csv if path.suffix.lower() in CSV else _parquet
+    stream = _guarded(path, lambda: read(path, columns))
+    while (batch := _guarded(path, lambda: next(stream, None))) is not None:
+        yield batch
+
+
+def _guarded(path: Path, read: Any) -> Any:
+    """read(), without the reader's own messages, which may quote a cell."""
+    if not path.exists():
+        raise DataError(f"data file {str(path)!r} does not exist.")
+    try:
+        return read()
+    except (OSError, pa.ArrowException):
+        kind = "CSV" if path.suffix.lower() in CSV else "Parquet"
+        raise DataError(f"data file {str(path)!r} cannot be read as {kind}; give a .parquet or .csv file.") from None
+
+
+def _parquet(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    import pyarrow.parquet as pq
+
+    file = pq.ParquetFile(path)
+    require(columns, file.schema_arrow.names)
+    for batch in file.iter_batches(batch_size=BATCH, columns=list(columns)):
+        yield batch.select(list(columns))
+
+
+def _header(path: Path) -> list[str]:
+    if path.suffix.lower() not in CSV:
+        import pyarrow.parquet as pq
+
+        return list(pq.read_schema(path).names)
+    import pyarrow.csv as pv
+
+    with path.open("rb") as file:
+        first = file.readline(2**20)
+    return list(pv.read_csv(pa.BufferReader(first + b"\n"), parse_options=_parsing(path)).schema.names)
+
+
+def _parsing(path: Path) -> Any:
+    import pyarrow.csv as pv
+
+    return pv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",", invalid_row_handler=lambda _row: "skip")
+
+
+def _csv(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Every cell as bytes: types are never guessed from values."""
+    import pyarrow.csv as pv
+
+    require(columns, _header(path))
+    convert = pv.ConvertOptions(
+        include_columns=list(columns),
+        column_types={c: pa.binary() for c in columns},
+        null_values=[""],
+        strings_can_be_null=True,
+        check_utf8=False,
+    )
+    yield from pv.open_csv(
+        path, read_options=pv.ReadOptions(block_size=2**24), parse_options=_parsing(path), convert_options=convert
+    )

@@ -1,0 +1,117 @@
+"""The Vault: exact counts behind the Curator's verbs; each debits the reservation before it draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddssp.encoding import Block
+from ddssp.privacy.budget import BudgetError, gaussian_rho, selection_rho
+from ddssp.privacy.curator import Discrepancy, Form, Query
+from ddssp.secret.counts import Counts, Secret
+from ddssp.secret.noise import Noise
+
+SCORE_GRID = 2**10
+"""Scores of a selection are rounded to 1/1024; the rounding is in their sensitivity."""
+
+SAFE = 2**62
+
+
+class Vault(Secret):
+    """A Curator over exact counts.
+
+    Guarantees: what it answers is ρ-zCDP in total for the reserved ρ, neighbours differing by one record. A verb that the
+    rest of the reservation does not cover raises BudgetError and draws nothing.
+    """
+
+    def __init__(self, counts: Counts, rho: Fraction, noise: Noise) -> None:
+        self._counts = counts
+        self._noise = noise
+        self._remaining = rho
+
+    @property
+    def remaining(self) -> Fraction:
+        return self._remaining
+
+    def measure(self, queries: Sequence[Query], sigmas: Sequence[float]) -> list[NDArray[np.float64]]:
+        scales = [s * q.lattice for q, s in zip(queries, sigmas, strict=True)]
+        self._debit(sum((gaussian_rho(q.squared_sensitivity, s) for q, s in zip(queries, scales, strict=True)), Fraction(0)))
+        return [self._draw(q, s) for q, s in zip(queries, scales, strict=True)]
+
+    def select(self, candidates: Discrepancy, epsilon: float) -> int:
+        self._debit(selection_rho(epsilon))
+        scores = candidates.weights * (self._distances(candidates) - candidates.penalties)
+        grid = np.clip(np.rint(scores * SCORE_GRID), -SAFE, SAFE).astype(np.int64)
+        # One record moves an L1 distance by at most 1; rounding moves the difference of two scores by at most one step more.
+        sensitivity = math.ceil(float(candidates.weights.max()) * SCORE_GRID) + 1
+        return self._noise.noisy_max(grid, 2 * sensitivity / epsilon)
+
+    def _debit(self, rho: Fraction) -> None:
+        if rho > self._remaining:
+            raise BudgetError(
+                f"a charge of ρ = {float(rho):.6g} exceeds the ρ = {float(self._remaining):.6g} left of this release."
+            )
+        self._remaining -= rho
+
+    def _draw(self, query: Query, scale: float) -> NDArray[np.float64]:
+        exact = np.clip(self._answer(query), -SAFE, SAFE).astype(np.int64)
+        noisy = self._noise.gaussian(exact.ravel(), scale).reshape(exact.shape)
+        return noisy / float(query.lattice)
+
+    def _answer(self, query: Query) -> NDArray[np.int64]:
+        """Exact numerators of a query, "p_left p_right"."""
+        left, right = query.left, query.right
+        if query.form is Form.SQUARE:
+            i, d = self._number(left.column), left.denominator
+            return np.array([[2 * int(self._counts.gram[i, i]) - d * d * self._counts.n]], dtype=object)
+        if left.column is None and right.column is None:
+            return np.array([[self._counts.n]], dtype=object)
+        if left.column is None or right.column is None:
+            block = right if left.column is None else left
+            if block.is_scalar:
+                return np.array([[self._counts.sums[self._number(block.column)]]])
+            vector = _numerators(block) @ self._counts.one[block.column or ""]
+            return vector[None] if left.column is None else vector[:, None]
+        return self._product(query)
+
+    def _product(self, query: Query) -> NDArray[np.int64]:
+        left, right = query.left, query.right
+        if left.is_scalar and right.is_scalar:
+            return np.array([[self._counts.gram[self._number(left.column), self._number(right.column)]]])
+        if left.is_scalar or right.is_scalar:
+            scalar, block = (left, right) if left.is_scalar else (right, left)
+            vector = _numerators(block) @ self._counts.cross[block.column or ""][self._number(scalar.column)]
+            return np.asarray(vector[None] if left.is_scalar else vector[:, None])
+        return np.asarray(_numerators(left) @ self._table(left.column or "", right.column or "") @ _numerators(right).T)
+
+    def _table(self, j: str, k: str) -> NDArray[np.int64]:
+        return self._counts.pair[j, k] if (j, k) in self._counts.pair else self._counts.pair[k, j].T
+
+    def _number(self, column: str | None) -> int:
+        return next(i for i, b in enumerate(self._counts.layout.numbers) if b.column == column)
+
+    def _distances(self, candidates: Discrepancy) -> NDArray[np.float64]:
+        """L1 distance between exact and estimated marginals of each candidate."""
+        estimate = candidates.estimate
+        starts = np.cumsum([0, *(a.size for a in estimate.domain)])[:-1]
+        cells = np.abs(self._exact_burt - estimate.burt)
+        l1 = np.add.reduceat(np.add.reduceat(cells, starts, 0), starts, 1)
+        place = {name: i for i, name in enumerate(estimate.domain.names)}
+        return np.array([l1[place[c[0]], place[c[-1]]] for c in candidates.cliques])
+
+    @cached_property
+    def _exact_burt(self) -> NDArray[np.float64]:
+        names = [name for name, _ in self._counts.layout.tables]
+        blocks = [[np.diag(self._counts.one[j]) if j == k else self._table(j, k) for k in names] for j in names]
+        return np.block(blocks).astype(np.float64)
+
+
+def _numerators(block: Block) -> NDArray[np.int64]:
+    """A continuous column has none; it is a scalar and never gets here."""
+    assert block.numerators is not None
+    return block.numerators
