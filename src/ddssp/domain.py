@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
 
 Clique = tuple[str, ...]
 """Attribute names in domain order; () is the total, (j,) a one-way and (j, k) a pair marginal."""
+
+MAX_CELLS = 2**28
+"""Pair counts take 8 bytes each; beyond 2 GiB a schema is refused before any row is read."""
+
+
+class TooLargeError(ValueError):
+    """A domain whose pair counts would not fit in memory."""
+
+
+def require_fit(sizes: Mapping[str, int]) -> None:
+    """Refuses columns of these sizes if all their pair counts together would not fit in memory."""
+    total = sum(sizes.values())
+    if total**2 > MAX_CELLS:
+        widest = sorted(sizes.items(), key=lambda item: -item[1])[:3]
+        raise TooLargeError(
+            f"schema has {total:,} levels in all and so {total**2:,} pair counts, more than the {MAX_CELLS:,} that are held at "
+            f"once; give fewer levels to the widest columns: {', '.join(f'{name} ({m:,})' for name, m in widest)}."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

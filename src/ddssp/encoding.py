@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ddssp.schema import Boolean, Numeric, Ordinal, Schema, SchemaError
+from ddssp.column import AnyColumn, Boolean, Categorical, Numeric, Ordinal
+from ddssp.domain import require_fit
+from ddssp.schema import RESERVED, Schema, SchemaError
 
 FIXED = 2**15 - 1
 """Numerator of 1 in 16-bit fixed point."""
 
-INTERCEPT = "intercept"
+INTERCEPT = RESERVED
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -52,6 +55,11 @@ class Block:
     def is_scalar(self) -> bool:
         """One number per record; a table of levels otherwise, even of a single one."""
         return self.labels == ("",)
+
+    @property
+    def is_table(self) -> bool:
+        """Whether its first moments are a histogram, from which its second moments follow."""
+        return not self.is_scalar and self.contrast != "none"
 
     @property
     def bound(self) -> int:
@@ -102,6 +110,13 @@ def _one_hot(name: str, labels: tuple[str, ...], contrast: str) -> Block:
 
 def _reduced(name: str, labels: tuple[str, ...]) -> Block:
     return Block(column=name, numerators=np.eye(len(labels), dtype=np.int64)[1:], denominator=1, labels=labels[1:])
+
+
+def _vectors(name: str, column: Categorical) -> Block:
+    """Any A_j: the vector that the schema declares for each level, in 16-bit fixed point."""
+    numerators = np.rint(np.array(column.values).T * FIXED).astype(np.int64)
+    labels = tuple(f"v{i + 1}" for i in range(len(numerators)))
+    return Block(column=name, numerators=numerators, denominator=FIXED, labels=labels)
 
 
 def _scalar(name: str, column: Numeric | Ordinal | Boolean, *, tables: bool) -> Block:
@@ -216,12 +231,19 @@ class Encoding:
 
 
 def _blocks(schema: Schema, *, tables: bool, reduced: bool) -> Iterator[Block]:
+    require_fit({name: 1 if _is_number(column) else column.size or 1 for name, column in schema.resolved.items()})
     for name, column in schema.resolved.items():
         if column.size == 1:
             continue
-        if column.encoding == "scalar" and isinstance(column, Numeric | Ordinal | Boolean):
+        if _is_number(column):
             yield _scalar(name, column, tables=tables)
+        elif isinstance(column, Categorical) and column.values is not None:
+            yield _vectors(name, column)
         elif reduced:
             yield _reduced(name, column.labels)
         else:
             yield _one_hot(name, column.labels, "first" if column.encoding == "reduced" else "mean")
+
+
+def _is_number(column: AnyColumn) -> TypeGuard[Numeric | Ordinal | Boolean]:
+    return column.encoding == "scalar"

@@ -7,7 +7,6 @@ a value outside what is declared is clamped or goes to `other`, so that no recor
 from __future__ import annotations
 
 import hashlib
-import itertools
 import json
 import math
 import tomllib
@@ -18,174 +17,28 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
-from ddssp.domain import Attribute, Domain
+from ddssp.column import (
+    MAX_LEVELS,
+    AnyColumn,
+    Boolean,
+    Categorical,
+    Column,
+    Level,
+    Numeric,
+    Ordinal,
+    declared,
+    printable,
+)
+from ddssp.domain import Attribute, Domain, require_fit
 
-Level = bool | int | float | str
-Code = Literal["scalar", "one-hot", "reduced"]
+__all__ = ["Boolean", "Categorical", "Column", "Derived", "Level", "Numeric", "Ordinal", "Schema", "SchemaError"]
+
+RESERVED = "intercept"
+"""The constant's name among the coefficients; no column may have it."""
 
 
 class SchemaError(ValueError):
     """A schema that cannot be used, in one sentence."""
-
-
-class _Column(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=False)
-    to_confirm: tuple[str, ...] = ()
-    """Settings that a draft read from values; a release refuses the schema until a person has emptied this list."""
-
-    @property
-    def size(self) -> int | None:
-        """Number of levels; None for a continuous column without bins."""
-        raise NotImplementedError
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        raise NotImplementedError
-
-
-class Numeric(_Column):
-    """A number in [low, high]; clamped. `bins` (a count or the inner and outer edges) only where tables are wanted."""
-
-    kind: Literal["numeric"] = "numeric"
-    low: float
-    high: float
-    bins: Annotated[int, Field(ge=2)] | tuple[float, ...] | None = None
-    encoding: Literal["scalar", "one-hot", "reduced"] = "scalar"
-    fill: float | None = None
-    """Stands for a missing value; the middle of the range unless declared."""
-    indicator: bool = False
-    """Whether a boolean column `NAME:missing` records that the value was missing."""
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if not (math.isfinite(self.low) and math.isfinite(self.high) and self.low < self.high):
-            raise ValueError(f"low must be below high, both finite, got low = {self.low}, high = {self.high}")
-        if isinstance(self.bins, tuple):
-            edges = self.bins
-            rising = len(edges) >= 3 and all(a < b for a, b in itertools.pairwise(edges))
-            if not rising or edges[0] != self.low or edges[-1] != self.high:
-                raise ValueError("bins must be at least three rising edges from low to high, or a count of at least 2")
-        if self.encoding != "scalar" and self.bins is None:
-            raise ValueError(f"encoding = {self.encoding!r} needs bins; declare bins or use encoding = 'scalar'")
-        if self.fill is not None and not self.low <= self.fill <= self.high:
-            raise ValueError(f"fill must lie between low and high, got {self.fill}")
-        return self
-
-    @property
-    def edges(self) -> tuple[float, ...] | None:
-        """Bin edges, from low to high."""
-        if self.bins is None or isinstance(self.bins, tuple):
-            return self.bins
-        step = (self.high - self.low) / self.bins
-        return (*(self.low + i * step for i in range(self.bins)), self.high)
-
-    @property
-    def middle(self) -> float:
-        return self.low + (self.high - self.low) / 2
-
-    @property
-    def size(self) -> int | None:
-        return None if self.edges is None else len(self.edges) - 1
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        edges = self.edges or ()
-        return tuple(f"[{a:.6g}, {b:.6g})" for a, b in itertools.pairwise(edges))
-
-
-class _Discrete(_Column):
-    levels: tuple[Level, ...]
-    missing: Level | None = None
-    """The level that stands for a missing value; `other`, or else the first level, unless declared."""
-
-    def undeclared(self) -> Level | None:
-        """The level of its own that takes undeclared values, if there is one."""
-        return None
-
-    @field_validator("levels", mode="before")
-    @classmethod
-    def _count(cls, levels: Any) -> Any:
-        return tuple(range(levels)) if isinstance(levels, int) and not isinstance(levels, bool) else levels
-
-    @model_validator(mode="after")
-    def _check_levels(self) -> Self:
-        if not self.levels:
-            raise ValueError("levels must name at least one level")
-        names = [str(level) for level in self.levels]
-        if twice := sorted({n for n in names if names.count(n) > 1}):
-            raise ValueError(f"levels must be distinct, got {twice[0]!r} twice")
-        if self.missing is not None and str(self.missing) not in self.labels:
-            raise ValueError(f"missing must be one of the levels, got {self.missing!r}")
-        return self
-
-    @property
-    def all_levels(self) -> tuple[Level, ...]:
-        """Declared levels, then `other` where that is a level of its own."""
-        other = self.undeclared()
-        return self.levels if other is None or str(other) in map(str, self.levels) else (*self.levels, other)
-
-    @property
-    def size(self) -> int:
-        return len(self.all_levels)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        return tuple(str(level) for level in self.all_levels)
-
-    @property
-    def fallback(self) -> int:
-        """Code of an undeclared value: `other`, or else the first level."""
-        other = self.undeclared()
-        return 0 if other is None else self.labels.index(str(other))
-
-    @property
-    def missing_code(self) -> int:
-        return self.fallback if self.missing is None else self.labels.index(str(self.missing))
-
-
-class Ordinal(_Discrete):
-    """Ordered levels (a list, or a count m for 0 … m − 1), evenly spaced unless `values` says otherwise."""
-
-    kind: Literal["ordinal"] = "ordinal"
-    encoding: Code = "scalar"
-    values: tuple[float, ...] | None = None
-
-    @model_validator(mode="after")
-    def _check_values(self) -> Self:
-        if self.values is not None:
-            if len(self.values) != len(self.levels):
-                raise ValueError(f"values must give one number per level, got {len(self.values)} for {len(self.levels)}")
-            if not all(map(math.isfinite, self.values)) or (len(self.values) > 1 and len(set(self.values)) == 1):
-                raise ValueError("values must be finite and not all equal")
-        return self
-
-
-class Categorical(_Discrete):
-    """Unordered levels (a list, or a count m for 0 … m − 1); undeclared values go to `other`."""
-
-    kind: Literal["categorical"] = "categorical"
-    encoding: Literal["one-hot", "reduced"] = "reduced"
-    other: Level | None = None
-
-    def undeclared(self) -> Level | None:
-        return self.other
-
-
-class Boolean(_Discrete):
-    """Two levels, the second is true."""
-
-    kind: Literal["boolean"] = "boolean"
-    levels: tuple[Level, ...] = (False, True)
-    encoding: Code = "scalar"
-
-    @model_validator(mode="after")
-    def _check_two(self) -> Self:
-        if len(self.levels) != 2:
-            raise ValueError(f"levels of a boolean column must be two, got {len(self.levels)}")
-        return self
-
-
-Column = Annotated[Numeric | Ordinal | Categorical | Boolean, Field(discriminator="kind")]
 
 
 class Derived(BaseModel):
@@ -227,22 +80,37 @@ class Schema(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if not (printable(self.name) and printable(self.unit)):
+            raise ValueError("name and unit must not be blank or hold control characters")
         if not self.columns:
             raise ValueError("columns must declare at least one column")
-        for name in (*self.columns, *self.derived):
-            if not name or any(ord(ch) < 32 for ch in name):
-                raise ValueError("column names must not be empty or hold control characters")
-        for name in self.derived:
-            if name in self.columns:
-                raise ValueError(f"derived column {name!r} has the name of a declared column")
+        self._check_names()
         for name, derived in self.derived.items():
             self._resolve(name, derived)
         return self
 
+    def _check_names(self) -> None:
+        """Every coefficient needs a name of its own: `column`, `column=level`, `column:missing` or `intercept`."""
+        names = [*self.columns, *self.derived]
+        for name in names:
+            if not printable(name):
+                raise ValueError("column names must not be blank or hold control characters")
+            if name == RESERVED:
+                raise ValueError(f"column name {RESERVED!r} is reserved for the regression's constant; rename the column")
+            level = name.partition("=")[0]
+            if level != name and level in names:
+                raise ValueError(f"column name {name!r} reads like a level of column {level!r}; rename one of them")
+        for name in self.derived:
+            if name in self.columns:
+                raise ValueError(f"derived column {name!r} has the name of a declared column")
+        for name, column in self.columns.items():
+            if isinstance(column, Numeric) and column.indicator and f"{name}:missing" in names:
+                raise ValueError(f"column name {name + ':missing'!r} is taken by the indicator of {name!r}; rename the column")
+
     @cached_property
-    def resolved(self) -> Mapping[str, Numeric | Ordinal | Categorical | Boolean]:
+    def resolved(self) -> Mapping[str, AnyColumn]:
         """Every column a release can speak of: declared, missing-value indicators, derived."""
-        out: dict[str, Any] = dict(self.columns)
+        out: dict[str, AnyColumn] = dict(self.columns)
         for name, column in self.columns.items():
             if isinstance(column, Numeric) and column.indicator:
                 out[f"{name}:missing"] = Boolean()
@@ -252,38 +120,24 @@ class Schema(BaseModel):
 
     def _resolve(self, name: str, derived: Derived) -> Numeric | Categorical:
         """The column that a derivation gives, with bounds or levels that follow from its sources'."""
-        arity = 2 if derived.function == "interaction" else 1
-        if len(derived.of) != arity:
-            raise ValueError(f"derived column {name!r}: {derived.function} takes {arity} column(s)")
         for source in derived.of:
             if source not in self.columns:
                 raise ValueError(f"derived column {name!r} needs the declared column {source!r}, which is absent")
-        sources = [self.columns[source] for source in derived.of]
-        ends = [(c.low, c.high) if isinstance(c, Numeric) else (0.0, 1.0) for c in sources]
-        if all(isinstance(c, _Discrete) for c in sources) and arity == 2:
-            a, b = sources
-            return Categorical(levels=tuple(f"{x}:{y}" for x in a.labels for y in b.labels))
-        if not all(isinstance(c, Numeric | Boolean) for c in sources) or not any(isinstance(c, Numeric) for c in sources):
-            raise ValueError(
-                f"derived column {name!r}: {derived.function} takes numeric columns (an interaction also a boolean with "
-                "a numeric one, or two columns with levels); give the numeric column bins as an ordinal instead"
-            )
-        (low, high) = ends[0]
-        if derived.function == "log1p":
-            if low <= -1:
-                raise ValueError(f"derived column {name!r}: log1p needs low above -1, got {low}")
-            return Numeric(low=math.log1p(low), high=math.log1p(high), bins=derived.bins)
-        corners = [x * y for x in ends[0] for y in ends[-1]] if arity == 2 else [low * low, high * high]
-        if arity == 1 and low < 0 < high:
-            corners.append(0.0)
-        return Numeric(low=min(corners), high=max(corners), bins=derived.bins)
+        try:
+            return _derived(derived, [self.columns[source] for source in derived.of])
+        except ValidationError as error:
+            raise ValueError(f"derived column {name!r}: {_message(error)}") from None
+        except ValueError as error:
+            raise ValueError(f"derived column {name!r}: {error}") from None
 
     def domain(self) -> Domain:
-        """The discretised view: every column must have levels or bins."""
+        """The discretised view: every column must have levels or bins, and all pair tables must fit in memory."""
         for name, column in self.resolved.items():
             if column.size is None:
                 raise SchemaError(f"column {name!r} has no bins, and tables need them: add bins = 20, say, to the schema.")
-        return Domain(tuple(Attribute(name=n, size=c.size or 1) for n, c in self.resolved.items()))
+        out = Domain(tuple(Attribute(name=n, size=c.size or 1) for n, c in self.resolved.items()))
+        require_fit(out.sizes)
+        return out
 
     @property
     def to_confirm(self) -> tuple[str, ...]:
@@ -299,10 +153,8 @@ class Schema(BaseModel):
         return iter(self.resolved)
 
     def to_dict(self) -> dict[str, Any]:
-        columns = {n: {"kind": c.kind} | c.model_dump(mode="json", exclude_defaults=True) for n, c in self.columns.items()}
-        for column in columns.values():
-            if column.get("levels") == list(range(len(column.get("levels", ())))) != []:
-                column["levels"] = len(column["levels"])
+        """The declaration as plain data, without defaults; `Schema.from_dict` reads it back."""
+        columns = {name: declared(column) for name, column in self.columns.items()}
         return self.model_dump(mode="json", exclude_defaults=True) | {"columns": columns}
 
     @classmethod
@@ -330,9 +182,54 @@ class Schema(BaseModel):
         return tomli_w.dumps(self.to_dict())
 
 
-def _sentence(error: ValidationError) -> str:
-    """The first of pydantic's complaints as one sentence."""
+def _derived(derived: Derived, sources: list[AnyColumn]) -> Numeric | Categorical:
+    """The column that `derived` makes of its sources' declarations."""
+    function = derived.function
+    arity = 2 if function == "interaction" else 1
+    if len(sources) != arity:
+        raise ValueError(f"{function} takes {arity} column{'s' if arity > 1 else ''}, got {len(sources)}")
+    numeric = [c for c in sources if isinstance(c, Numeric)]
+    if arity == 2 and not numeric:
+        a, b = sources
+        if (a.size or 1) * (b.size or 1) > MAX_LEVELS:
+            raise ValueError(f"levels of an interaction must be at most {MAX_LEVELS}, got {a.size} times {b.size}")
+        return Categorical(levels=tuple(f"{x}:{y}" for x in a.labels for y in b.labels))
+    if not numeric or not all(isinstance(c, Numeric | Boolean) for c in sources):
+        takes = (
+            "two numeric columns, a numeric and a boolean one, or two columns with levels" if arity == 2 else "a numeric column"
+        )
+        raise ValueError(f"{function} takes {takes}, got {' and '.join(c.kind for c in sources)}")
+    ends = [(c.low, c.high) if isinstance(c, Numeric) else (0.0, 1.0) for c in sources]
+    if function == "log1p":
+        low, high = ends[0]
+        if low <= -1:
+            raise ValueError(f"log1p needs low above -1, got {low}")
+        return Numeric(low=math.log1p(low), high=math.log1p(high), bins=derived.bins)
+    corners = [x * y for x in ends[0] for y in ends[1]] if arity == 2 else [x * x for x in ends[0]]
+    if arity == 1 and ends[0][0] < 0 < ends[0][1]:
+        corners.append(0.0)
+    return Numeric(low=min(corners), high=max(corners), bins=derived.bins)
+
+
+_TEACH = {
+    "missing": "is required",
+    "extra_forbidden": "is not a setting that exists here",
+    "union_tag_not_found": "kind is required: numeric, ordinal, categorical or boolean",
+    "union_tag_invalid": "kind must be numeric, ordinal, categorical or boolean",
+}
+
+
+def _message(error: ValidationError) -> str:
+    """The first of pydantic's complaints, without its place."""
     first = error.errors()[0]
-    place = ".".join(str(p) for p in first["loc"] if p not in {"numeric", "ordinal", "categorical", "boolean"})
-    message = first["msg"].removeprefix("Value error, ").rstrip(".")
-    return f"schema: {place + ': ' if place else ''}{message}."
+    return _TEACH.get(first["type"], first["msg"].removeprefix("Value error, ").rstrip("."))
+
+
+def _sentence(error: ValidationError) -> str:
+    """The first of pydantic's complaints as one sentence: which column, which setting, what is required."""
+    place = list(error.errors()[0]["loc"])
+    if place[:1] == ["columns"] and len(place) > 1:
+        place = [f"column {place[1]!r}", *place[3:4]]  # place[2] is the kind; deeper places are pydantic's own
+    elif place[:1] == ["derived"] and len(place) > 1:
+        place = [f"derived column {place[1]!r}", *place[2:3]]
+    return f"schema: {''.join(f'{p}: ' for p in place)}{_message(error)}."
