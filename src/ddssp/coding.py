@@ -6,15 +6,17 @@ Only structure can fail (a column that is absent).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from ddssp.column import AnyColumn, Boolean, Categorical, Level, Numeric, Ordinal
 from ddssp.encoding import Block
-from ddssp.schema import Boolean, Categorical, Level, Numeric, Ordinal, Schema
+from ddssp.schema import Schema
 
 _NUMBER = r"^[ \t]*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?[ \t]*$"
 
@@ -31,7 +33,8 @@ def coded(batch: pa.RecordBatch | pa.Table, schema: Schema, columns: Iterable[st
         array = plain(batch.column(name))
         if isinstance(column, Numeric):
             out[name], missing = _numbers(array, column)
-            out[f"{name}:missing"] = missing.astype(np.int32)
+            if column.indicator:
+                out[f"{name}:missing"] = missing.astype(np.int32)
         else:
             out[name] = _levels(array, column)
     for name, derived in schema.derived.items():
@@ -63,9 +66,7 @@ def sources(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
     return tuple(c for c in schema.columns if c in needed)
 
 
-def level_codes(
-    values: NDArray[np.float64] | NDArray[np.int32], column: Numeric | Ordinal | Categorical | Boolean
-) -> NDArray[np.int32]:
+def level_codes(values: NDArray[np.float64] | NDArray[np.int32], column: AnyColumn) -> NDArray[np.int32]:
     """Codes 0 … m − 1: levels as they are, numbers by their bin (the last bin is closed)."""
     if not isinstance(column, Numeric):
         return values.astype(np.int32, copy=False)
@@ -98,38 +99,43 @@ def design(values: Coded, blocks: Iterable[Block], schema: Schema) -> NDArray[np
 
 
 def plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One array without dictionary or view types."""
+    """One array without dictionary, view, run-end or extension types; text and bytes as text that nobody has validated."""
     if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-        if isinstance(array, pa.ChunkedArray):
-            array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_string_view(array.type):
-        array = array.cast(pa.large_string())
-    return array
+        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+    if isinstance(array, pa.ExtensionArray):
+        return plain(array.storage)
+    kind = array.type
+    if pa.types.is_dictionary(kind):
+        return plain(array.dictionary_decode())
+    if pa.types.is_run_end_encoded(kind):
+        return plain(pc.run_end_decode(array))
+    if pa.types.is_string_view(kind):
+        return array.cast(pa.large_string())
+    if pa.types.is_binary_view(kind) or pa.types.is_fixed_size_binary(kind):
+        return array.cast(pa.large_binary()).view(pa.large_string())
+    if pa.types.is_binary(kind):
+        return array.view(pa.string())
+    return array.view(pa.large_string()) if pa.types.is_large_binary(kind) else array
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    return bool(
-        pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_binary(kind) or pa.types.is_large_binary(kind)
-    )
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def as_float(array: pa.Array) -> NDArray[np.float64]:
-    """Numbers with NaN for whatever is not one."""
+    """Numbers with NaN for whatever is not one; takes what `plain` gives."""
     kind = array.type
     if _is_text(kind):
         valid = pc.fill_null(pc.match_substring_regex(array, _NUMBER), False)
-        text = pc.if_else(valid, array, pa.scalar(None, kind)).cast(pa.large_string())
-        array = pc.utf8_trim_whitespace(text).cast(pa.float64())
+        text = pc.if_else(valid, array, pa.scalar(None, kind))
+        array = pc.ascii_trim_whitespace(text).cast(pa.float64())
     elif pa.types.is_boolean(kind):
         array = array.cast(pa.uint8()).cast(pa.float64())
     elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         array = array.cast(pa.float64(), safe=False)
     else:
         return np.full(len(array), np.nan)
-    return np.asarray(array.to_numpy(zero_copy_only=False), np.float64)
+    return np.asarray(array.to_numpy(zero_copy_only=False), np.float64) + 0.0  # −0 is 0
 
 
 def _numbers(array: pa.Array, column: Numeric) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -140,25 +146,35 @@ def _numbers(array: pa.Array, column: Numeric) -> tuple[NDArray[np.float64], NDA
 
 
 def _levels(array: pa.Array, column: Ordinal | Categorical | Boolean) -> NDArray[np.int32]:
-    """Code of each cell: its level, `missing` for nulls, the fallback for what is not declared."""
+    """Code of each cell: its level, `missing` for nulls and NaN, the fallback for what is not declared.
+
+    Text is compared as it stands, then without surrounding spaces, then, for levels that are numbers, by its value.
+    """
     if _is_text(array.type):
-        spelled = [(text, code) for code, level in enumerate(column.all_levels) for text in spellings(level)]
-        unique = dict(reversed(spelled))
-        words: list[str] | list[bytes] = list(unique)
-        if pa.types.is_binary(array.type) or pa.types.is_large_binary(array.type):
-            words = [w.encode() for w in unique]
-        found = pc.index_in(array, pa.array(words, array.type))
-        lookup = np.array([*unique.values(), column.fallback], np.int32)
-        null = array.is_null()
+        words = {word: code for code, level in reversed([*enumerate(column.all_levels)]) for word in spellings(level)}
+        codes = _found(array, words)
+        codes = np.where(codes < 0, _found(pc.ascii_trim_whitespace(array), words), codes)
+        codes = np.where(codes < 0, _found(pa.array(as_float(array)), _values(column, text=True)), codes)
+        missing = array.is_null()
     else:
-        values = as_float(array)
-        numbers = [(number, code) for code, level in enumerate(column.all_levels) if (number := _number(level)) is not None]
-        floats = dict(reversed(numbers))
-        found = pc.index_in(pa.array(values), pa.array(list(floats), pa.float64()))
-        lookup = np.array([*floats.values(), column.fallback], np.int32)
-        null = pa.array(np.isnan(values))
-    position = np.asarray(pc.fill_null(found, -1).to_numpy(zero_copy_only=False), np.intp)
-    return np.where(np.asarray(null.to_numpy(zero_copy_only=False), bool), np.int32(column.missing_code), lookup[position])
+        values = pa.array(as_float(array))
+        codes = _found(values, _values(column, text=False))
+        missing = pc.is_nan(values)
+    codes = np.where(codes < 0, np.int32(column.fallback), codes)
+    return np.where(np.asarray(missing.to_numpy(zero_copy_only=False), bool), np.int32(column.missing_code), codes)
+
+
+def _found(array: pa.Array, codes: Mapping[Any, int]) -> NDArray[np.int32]:
+    """The code of each cell, −1 where it has none."""
+    position = pc.fill_null(pc.index_in(array, pa.array(list(codes), array.type)), len(codes))
+    return np.array([*codes.values(), -1], np.int32)[np.asarray(position.to_numpy(zero_copy_only=False), np.intp)]
+
+
+def _values(column: Ordinal | Categorical | Boolean, *, text: bool) -> dict[float, int]:
+    """The number that stands for each level; in text only for levels declared as numbers, since "01" and "1" may be two."""
+    levels = reversed([*enumerate(column.all_levels)])
+    out = {n: code for code, v in levels if not (text and isinstance(v, str)) and (n := _number(v)) is not None}
+    return {0.0: 0, 1.0: 1} if isinstance(column, Boolean) and not text and not out else out
 
 
 def spellings(level: Level) -> tuple[str, ...]:
@@ -170,11 +186,12 @@ def spellings(level: Level) -> tuple[str, ...]:
         return (str(level), f"{level}.0")
     if isinstance(level, float) and level.is_integer():
         return (str(level), str(int(level)))
-    return (str(level),)
+    return (level,) if isinstance(level, str) else (str(level),)
 
 
 def _number(level: Level) -> float | None:
+    """The number that a level is or spells, if any; true is 1."""
     try:
-        return float(level)
-    except (TypeError, ValueError):
+        return float(level) + 0.0
+    except ValueError:
         return {"true": 1.0, "false": 0.0}.get(str(level).lower())

@@ -191,8 +191,10 @@ class Categorical(_Discrete):
         if self.values is not None:
             if len(self.values) != self.size or len({len(v) for v in self.values}) != 1 or not self.values[0]:
                 raise ValueError(f"values must give each of the {self.size} levels a vector, all of one length")
-            if not all(abs(x) <= 1 for v in self.values for x in v):
-                raise ValueError("values of a categorical column must lie in [-1, 1]; divide them by their largest")
+            if not 0.01 <= max(abs(x) for v in self.values for x in v) <= 1 or any(
+                math.isnan(x) for v in self.values for x in v
+            ):
+                raise ValueError("values of a categorical column must lie in [-1, 1] and not all near 0; divide by the largest")
         return self
 
     def undeclared(self) -> Level | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 BATCH = 2**18
@@ -16,26 +15,50 @@ class DataError(ValueError):
 
 
 def batches(frame: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Record batches of a frame with exactly `columns`.
+    """Record batches of a frame with exactly `columns`; at least one, if only to carry no rows.
 
     Guarantees: only structure can fail, and no message quotes a cell, a count or a row.
 
     Takes a mapping of arrays, a pandas frame, anything with `__arrow_c_stream__` (polars, Arrow, DuckDB) or, lazily, anything
     whose `collect()` gives one of these.
     """
+    empty = True
+    for batch in _batches(frame, columns):
+        empty = False
+        yield batch
+    if empty:
+        yield pa.record_batch([pa.nulls(0) for _ in columns], names=list(columns))
+
+
+def _batches(frame: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     if isinstance(frame, Mapping):
-        yield from _columnwise(frame, list(frame), columns)
-    elif type(frame).__module__.startswith("pandas"):
-        yield from _columnwise(frame, [str(c) for c in frame.columns], columns)
+        yield from _columnwise({str(k): v for k, v in frame.items()}, columns, names(frame))
+    elif _is_pandas(frame):
+        yield from _columnwise({str(c): frame.iloc[:, i] for i, c in enumerate(frame.columns)}, columns, names(frame))
+    elif isinstance(frame, pa.RecordBatch):
+        yield from _stream(pa.RecordBatchReader.from_batches(frame.schema, [frame]), columns)
     elif hasattr(frame, "__arrow_c_stream__"):
         yield from _stream(pa.RecordBatchReader.from_stream(frame), columns)
     elif hasattr(frame, "collect"):
-        yield from batches(frame.collect(), columns)
+        yield from _batches(_collected(frame), columns)
     else:
         raise DataError(
             f"data must be a path, a frame or anything with __arrow_c_stream__, got {type(frame).__name__}; "
             "pass a pandas or polars frame, an Arrow table, or the path of a Parquet or CSV file."
         )
+
+
+def names(frame: Any) -> list[str]:
+    """The columns that a frame has; structure, not content."""
+    if isinstance(frame, Mapping):
+        return [str(c) for c in frame]
+    if isinstance(getattr(frame, "schema", None), pa.Schema):
+        return list(frame.schema.names)
+    if hasattr(frame, "collect_schema"):
+        return list(frame.collect_schema().names())
+    if hasattr(frame, "columns"):
+        return [str(c) for c in frame.columns]
+    raise DataError(f"data must be a path or a frame with named columns, got {type(frame).__name__}.")
 
 
 def require(columns: tuple[str, ...], present: list[str]) -> None:
@@ -45,6 +68,17 @@ def require(columns: tuple[str, ...], present: list[str]) -> None:
             raise DataError(f"column {column!r} of the schema is absent from the data; rename it in one of the two.")
         if present.count(column) > 1:
             raise DataError(f"column {column!r} appears twice in the data; drop one of them.")
+
+
+def _is_pandas(frame: Any) -> bool:
+    return type(frame).__module__.startswith("pandas") and hasattr(frame, "iloc")
+
+
+def _collected(frame: Any) -> Any:
+    try:
+        return frame.collect()
+    except Exception:  # the engine's own message may quote a cell
+        raise DataError("the data could not be collected; its own query fails.") from None
 
 
 def _stream(reader: pa.RecordBatchReader, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
@@ -57,17 +91,29 @@ def _stream(reader: pa.RecordBatchReader, columns: tuple[str, ...]) -> Iterator[
         raise DataError("the data stream broke off; nothing of it was used.") from None
 
 
-def _columnwise(source: Any, present: list[str], columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+def _columnwise(source: Mapping[str, Any], columns: tuple[str, ...], present: list[str]) -> Iterator[pa.RecordBatch]:
     require(columns, present)
-    arrays = [_array(source[c]) for c in columns]
+    arrays = [_array(source[c], c) for c in columns]
     if len({len(a) for a in arrays}) > 1:
         raise DataError("the columns of the data must have equal length.")
     yield from pa.table(arrays, names=list(columns)).to_batches(max_chunksize=BATCH)
 
 
-def _array(values: Any) -> pa.Array | pa.ChunkedArray:
-    """Arrow's own conversion, or text where a column mixes types."""
+def _array(values: Any, column: str) -> pa.Array | pa.ChunkedArray:
+    """Arrow's own conversion, or text where a column holds what Arrow has no type for."""
     try:
         return pa.array(values, from_pandas=True)
-    except (pa.ArrowException, TypeError, ValueError):
-        return pa.array([None if v is None or v != v else str(v) for v in np.asarray(values, dtype=object)], pa.large_string())
+    except Exception:
+        if not hasattr(values, "__iter__"):
+            raise DataError(f"column {column!r} must be a sequence of values, got {type(values).__name__}.") from None
+        return pa.array([_text(v) for v in values], pa.large_string())
+
+
+def _text(value: Any) -> str | None:
+    """A cell as text; None for what is missing, not comparable, or cannot be written."""
+    try:
+        if value is None or value != value:
+            return None
+        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value).encode("utf-8", "replace").decode()
+    except Exception:
+        return None

@@ -14,11 +14,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from ddssp.coding import Coded, coded, level_codes, numerators
+from ddssp.domain import require_fit
 from ddssp.encoding import Block
 from ddssp.schema import Schema
-
-MAX_CELLS = 2**28
-"""Exact counts take 8 bytes a cell; beyond 2 GiB a layout is refused before any row is read."""
 
 ROWS = 2**16
 """Rows handled at once: sums of 2^16 products of 16-bit integers are exact in float64."""
@@ -34,15 +32,11 @@ class Secret:
         raise TypeError(f"a {type(self).__name__} holds secret data and cannot be pickled or copied.")
 
 
-class TooLargeError(ValueError):
-    """A layout whose exact counts would not fit in memory."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class Layout:
     """What to count: level tables of some columns, integer numbers of others.
 
-    Guarantees: `cells`, and so the memory a pass needs, follows from the schema alone.
+    Guarantees: the memory that a pass needs follows from the schema alone.
     """
 
     schema: Schema
@@ -62,33 +56,21 @@ class Layout:
     def columns(self) -> tuple[str, ...]:
         return (*(name for name, _ in self.tables), *(b.column for b in self.numbers if b.column))
 
-    @property
-    def cells(self) -> int:
-        sizes = [m for _, m in self.tables]
-        q = len(self.numbers)
-        return (sum(sizes) ** 2 - sum(m * m for m in sizes)) // 2 + sum(sizes) * (q + 1) + q * (q + 1)
-
     def check(self) -> None:
         """Refuses a layout too large to hold."""
-        if self.cells > MAX_CELLS:
-            wide = sorted(self.tables, key=lambda t: -t[1])[:3]
-            named = ", ".join(f"{name} ({m} levels)" for name, m in wide)
-            raise TooLargeError(
-                f"schema needs {self.cells:,} exact counts, more than the {MAX_CELLS:,} that are held at once; "
-                f"give coarser levels to the widest columns: {named}."
-            )
+        require_fit(dict(self.tables) | {name: 1 for name in self.columns if name not in dict(self.tables)})
 
 
 @dataclass(eq=False, repr=False)
 class Counts(Secret):
-    """Exact statistics of the rows seen so far; int64."""
+    """Exact statistics of the rows seen so far: int64, and Python integers for sums of products, which outgrow it first."""
 
     layout: Layout
     n: int = 0
     one: dict[str, NDArray[np.int64]] = field(default_factory=dict)
     pair: dict[tuple[str, str], NDArray[np.int64]] = field(default_factory=dict)
     sums: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    gram: NDArray[np.int64] = field(default_factory=lambda: np.zeros((0, 0), np.int64))
+    gram: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0), object))
     cross: dict[str, NDArray[np.int64]] = field(default_factory=dict)
 
     @classmethod
@@ -101,7 +83,7 @@ class Counts(Secret):
             one={j: np.zeros(m, np.int64) for j, m in layout.tables},
             pair={(j, k): np.zeros((size[j], size[k]), np.int64) for j, k in combinations(size, 2)},
             sums=np.zeros(q, np.int64),
-            gram=np.zeros((q, q), np.int64),
+            gram=np.zeros((q, q), object),
             cross={j: np.zeros((q, m), np.int64) for j, m in layout.tables},
         )
 
@@ -114,16 +96,15 @@ class Counts(Secret):
     def _add_codes(self, codes: dict[str, NDArray[np.int32]], numbers: NDArray[np.float64], rows: int) -> None:
         self.n += rows
         self.sums += _exact(numbers.sum(0))
-        self.gram += _exact(numbers.T @ numbers)
+        self.gram += _exact(numbers.T @ numbers).astype(object)
         for j, m in self.layout.tables:
             self.one[j] += np.bincount(codes[j], minlength=m)
             if numbers.shape[1]:
                 indicators = sp.csr_array((np.ones(rows), codes[j], np.arange(rows + 1)), shape=(rows, m))
                 self.cross[j] += _exact((indicators.T @ numbers).T)
         for (j, k), table in self.pair.items():
-            a, b = table.shape
-            flat = codes[j] * np.int64(b) + codes[k] if a * b > 2**31 else codes[j] * np.int32(b) + codes[k]
-            table += np.bincount(flat, minlength=a * b).reshape(a, b)
+            b = table.shape[1]
+            _tally(table, codes[j] * np.int32(b) + codes[k])
 
 
 def counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> Counts:
@@ -132,6 +113,15 @@ def counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> Counts:
     for batch in batches:
         total.add(batch)
     return total
+
+
+def _tally(table: NDArray[np.int64], cells: NDArray[np.int32]) -> None:
+    """Adds 1 to each of the table's `cells`; a table far larger than the chunk is not walked through."""
+    if table.size <= 4 * ROWS:
+        table += np.bincount(cells, minlength=table.size).reshape(table.shape)
+    else:
+        where, times = np.unique(cells, return_counts=True)
+        table.reshape(-1)[where] += times
 
 
 def _codes(values: Coded, layout: Layout) -> dict[str, NDArray[np.int32]]:

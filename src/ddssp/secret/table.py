@@ -17,6 +17,9 @@ from ddssp.frame import BATCH, DataError, require
 
 CSV = {".csv", ".tsv", ".txt"}
 
+BLOCK = 2**25
+"""Bytes of a CSV file that are parsed at once, and so the longest line that can be read."""
+
 
 def batches(source: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     """Record batches with exactly `columns`, of a path to a Parquet or CSV file or of a frame."""
@@ -28,9 +31,7 @@ def names(source: Any) -> list[str]:
     if isinstance(source, str | Path):
         path = Path(source)
         return list(_guarded(path, lambda: _header(path)))
-    if hasattr(source, "columns"):
-        return [str(c) for c in source.columns]
-    return [str(c) for c in (source.schema.names if hasattr(source, "schema") else source)]
+    return frame.names(source)
 
 
 def _file(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
@@ -46,7 +47,7 @@ def _guarded(path: Path, read: Any) -> Any:
         raise DataError(f"data file {str(path)!r} does not exist.")
     try:
         return read()
-    except (OSError, pa.ArrowException):
+    except (OSError, pa.ArrowException, UnicodeDecodeError):
         kind = "CSV" if path.suffix.lower() in CSV else "Parquet"
         raise DataError(f"data file {str(path)!r} cannot be read as {kind}; give a .parquet or .csv file.") from None
 
@@ -65,31 +66,28 @@ def _header(path: Path) -> list[str]:
         import pyarrow.parquet as pq
 
         return list(pq.read_schema(path).names)
-    import pyarrow.csv as pv
-
-    with path.open("rb") as file:
-        first = file.readline(2**20)
-    return list(pv.read_csv(pa.BufferReader(first + b"\n"), parse_options=_parsing(path)).schema.names)
-
-
-def _parsing(path: Path) -> Any:
-    import pyarrow.csv as pv
-
-    return pv.ParseOptions(delimiter="\t" if path.suffix.lower() == ".tsv" else ",", invalid_row_handler=lambda _row: "skip")
+    return list(_opened(path).schema.names)
 
 
 def _csv(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Every cell as bytes: types are never guessed from values."""
+    require(columns, _header(path))
+    yield from _opened(path, columns)
+
+
+def _opened(path: Path, columns: tuple[str, ...] = ()) -> Any:
+    """A CSV file as a stream; every cell of `columns` as bytes, since types are never guessed from values."""
     import pyarrow.csv as pv
 
-    require(columns, _header(path))
-    convert = pv.ConvertOptions(
-        include_columns=list(columns),
-        column_types={c: pa.binary() for c in columns},
-        null_values=[""],
-        strings_can_be_null=True,
-        check_utf8=False,
-    )
-    yield from pv.open_csv(
-        path, read_options=pv.ReadOptions(block_size=2**24), parse_options=_parsing(path), convert_options=convert
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    return pv.open_csv(
+        path,
+        read_options=pv.ReadOptions(block_size=BLOCK),
+        parse_options=pv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _row: "skip"),
+        convert_options=pv.ConvertOptions(
+            include_columns=list(columns),
+            column_types={c: pa.binary() for c in columns},
+            null_values=[""],
+            strings_can_be_null=True,
+            check_utf8=False,
+        ),
     )
