@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import lru_cache
+from numbers import Real
 
-GRID = 10**15
+GRID = 10**20
 """ρ is kept on the grid 1/GRID, rounded down when it is granted and up when it is charged."""
 
 
@@ -63,7 +64,7 @@ def rho_of(epsilon: float, delta: float) -> Fraction:
     for _ in range(200):
         middle = (low + high) / 2
         low, high = (middle, high) if delta_of(middle, epsilon) <= delta else (low, middle)
-    return Fraction(math.floor(low * GRID), GRID)
+    return Fraction(math.floor(Fraction(low) * GRID), GRID)
 
 
 def epsilon_of(rho: Fraction | float, delta: float) -> float:
@@ -82,14 +83,14 @@ def gaussian_rho(squared_sensitivity: Fraction | int, sigma: float) -> Fraction:
     if not (sigma > 0 and math.isfinite(sigma)):
         raise ValueError(f"sigma must be positive and finite, got {sigma}.")
     exact = Fraction(squared_sensitivity) / (2 * Fraction(sigma) ** 2)
-    return Fraction(math.ceil(exact * GRID), GRID)
+    return Fraction(math.ceil(exact * FINE_GRID), FINE_GRID)
 
 
 def selection_rho(epsilon: float) -> Fraction:
     """ρ = ε²/8 of one exponential-mechanism choice, rounded up to the grid."""
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise ValueError(f"epsilon of a selection must be positive and finite, got {epsilon}.")
-    return Fraction(math.ceil(Fraction(epsilon) ** 2 / 8 * GRID), GRID)
+    return Fraction(math.ceil(Fraction(epsilon) ** 2 / 8 * FINE_GRID), FINE_GRID)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,13 +105,20 @@ class Budget:
     delta: float
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.epsilon, int | float) and self.epsilon > 0 and math.isfinite(self.epsilon)):
-            raise ValueError(f"epsilon must be positive and finite, got {self.epsilon}.")
+        for name in ("epsilon", "delta"):
+            value = getattr(self, name)
+            if not isinstance(value, Real) or isinstance(value, bool):
+                raise ValueError(f"{name} must be a number, got {value!r}.")
+            object.__setattr__(self, name, float(value))
+        if not (self.epsilon > 0 and math.isfinite(self.epsilon)):
+            raise ValueError(f"epsilon must be positive and finite, got {self.epsilon:g}.")
         if self.epsilon > 100:
-            raise ValueError(f"epsilon must be at most 100, got {self.epsilon}: beyond that nothing is private.")
-        if not (isinstance(self.delta, int | float) and 0 < self.delta < 1):
-            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta}; 1e-6 is a usual choice.")
+            raise ValueError(f"epsilon must be at most 100, got {self.epsilon:g}: beyond that nothing is private.")
+        if not 0 < self.delta < 1:
+            raise ValueError(f"delta must lie strictly between 0 and 1, got {self.delta:g}; 1e-6 is a usual choice.")
+        if not self.rho:
+            raise ValueError(f"epsilon must buy something at delta = {self.delta:g}, got {self.epsilon:g}; ask for more.")
 
     @property
     def rho(self) -> Fraction:
-        return rho_of(float(self.epsilon), float(self.delta))
+        return rho_of(self.epsilon, self.delta)
