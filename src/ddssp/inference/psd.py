@@ -28,7 +28,8 @@ def assembled(measurements: Iterable[Measurement], encoding: Encoding) -> Moment
     """Z'Z from measured blocks, with the variance of each entry.
 
     Off-diagonal blocks are as measured. The diagonal follows: n̂ for the intercept; Σ(z² − ½) + n̂/2 of a scalar, or z² n̂
-    where z² is known; C diag(u) C of a centred one-hot block, u = max(first moment + n̂/m, 0) its histogram and C = I − 11'/m.
+    where z² is known; C diag(u) C of a centred one-hot block, u = max(first moment + n̂/m, 0) its histogram and C = I − 11'/m;
+    of declared vectors as measured, made symmetric.
 
     Guarantees: linear in the measurements but for the histogram's clipping at 0; not positive semidefinite in general.
     """
@@ -56,6 +57,9 @@ def _diagonal(block: Block, by_clique: dict[Clique, Measurement]) -> tuple[NDArr
             return np.array([[known * n]]), np.array([[known**2 * var_n]])
         square = by_clique[block.column, block.column]
         return square.values + n / 2, np.array([[square.sigma**2 + var_n / 4]])
+    if not block.is_table:
+        outer = by_clique[block.column, block.column]
+        return (outer.values + outer.values.T) / 2, outer.sigma**2 * (1 + np.eye(block.rows)) / 2
     first = by_clique[block.column,]
     m = block.rows
     histogram = np.maximum(first.values[0] + n / m, 0.0)

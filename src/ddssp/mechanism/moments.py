@@ -33,12 +33,13 @@ def queries(encoding: Encoding) -> tuple[Query, ...]:
     """What a moments release asks: n, first moments, cross blocks, and squares of scalars where they are not known.
 
     Edge cases: a one-hot block needs no square (it is diagonal, and the diagonal is its first moment); neither does a scalar
-    of two levels (z² = 1).
+    of two levels (z² = 1). Declared vectors (any A_j) have no histogram to follow from, so their own block is asked for too.
     """
     blocks = encoding.blocks
     products = [Query(left=j, right=k) for i, j in enumerate(blocks) for k in blocks[i + 1 :]]
     squares = [Query(left=j, right=j, form=Form.SQUARE) for j in blocks if j.column and j.is_scalar and len(j.squares) > 1]
-    return (Query(left=blocks[0], right=blocks[0]), *products, *squares)
+    vectors = [Query(left=j, right=j) for j in blocks if j.column and not j.is_scalar and not j.is_table]
+    return (Query(left=blocks[0], right=blocks[0]), *products, *squares, *vectors)
 
 
 def allocation(queries: Sequence[Query], weights: NDArray[np.float64], rho: float) -> NDArray[np.float64]:

@@ -107,7 +107,7 @@ class Budget:
     def __post_init__(self) -> None:
         for name in ("epsilon", "delta"):
             value = getattr(self, name)
-            if not isinstance(value, Real) or isinstance(value, bool):
+            if not isinstance(value, Real):
                 raise ValueError(f"{name} must be a number, got {value!r}.")
             object.__setattr__(self, name, float(value))
         if not (self.epsilon > 0 and math.isfinite(self.epsilon)):

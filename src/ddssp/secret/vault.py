@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,10 @@ SCORE_GRID = 2**10
 """Scores of a selection are rounded to 1/1024; the rounding is in their sensitivity."""
 
 SAFE = 2**62
+"""Answers are clipped to 62 bits before noise is added; clipping never moves neighbours further apart."""
+
+WIDE = 2**31
+"""From this many records on, products are taken in Python integers."""
 
 
 class Vault(Secret):
@@ -75,7 +80,7 @@ class Vault(Secret):
             block = right if left.column is None else left
             if block.is_scalar:
                 return np.array([[self._counts.sums[self._number(block.column)]]])
-            vector = _numerators(block) @ self._counts.one[block.column or ""]
+            vector = self._numerators(block) @ self._counts.one[block.column or ""]
             return vector[None] if left.column is None else vector[:, None]
         return self._product(query)
 
@@ -85,11 +90,14 @@ class Vault(Secret):
             return np.array([[self._counts.gram[self._number(left.column), self._number(right.column)]]])
         if left.is_scalar or right.is_scalar:
             scalar, block = (left, right) if left.is_scalar else (right, left)
-            vector = _numerators(block) @ self._counts.cross[block.column or ""][self._number(scalar.column)]
+            vector = self._numerators(block) @ self._counts.cross[block.column or ""][self._number(scalar.column)]
             return np.asarray(vector[None] if left.is_scalar else vector[:, None])
-        return np.asarray(_numerators(left) @ self._table(left.column or "", right.column or "") @ _numerators(right).T)
+        table = self._table(left.column or "", right.column or "")
+        return np.asarray(self._numerators(left) @ table @ self._numerators(right).T)
 
     def _table(self, j: str, k: str) -> NDArray[np.int64]:
+        if j == k:
+            return np.diag(self._counts.one[j])
         return self._counts.pair[j, k] if (j, k) in self._counts.pair else self._counts.pair[k, j].T
 
     def _number(self, column: str | None) -> int:
@@ -107,11 +115,10 @@ class Vault(Secret):
     @cached_property
     def _exact_burt(self) -> NDArray[np.float64]:
         names = [name for name, _ in self._counts.layout.tables]
-        blocks = [[np.diag(self._counts.one[j]) if j == k else self._table(j, k) for k in names] for j in names]
+        blocks = [[self._table(j, k) for k in names] for j in names]
         return np.block(blocks).astype(np.float64)
 
-
-def _numerators(block: Block) -> NDArray[np.int64]:
-    """A continuous column has none; it is a scalar and never gets here."""
-    assert block.numerators is not None
-    return block.numerators
+    def _numerators(self, block: Block) -> NDArray[Any]:
+        """A block's integers, as Python's own where sums over this many records could outgrow 64 bits."""
+        assert block.numerators is not None, "a continuous column is a scalar and never gets here"
+        return block.numerators.astype(object) if self._counts.n >= WIDE else block.numerators
