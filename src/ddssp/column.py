@@ -230,4 +230,5 @@ def declared(column: AnyColumn) -> dict[str, Any]:
         if not (isinstance(column, Boolean) and column.levels[0] is False and column.levels[1] is True):
             counted = all(type(v) is int and v == i for i, v in enumerate(column.levels))
             out["levels"] = len(column.levels) if counted else list(column.levels)
-    return out
+    waiting = out.pop("to_confirm", None)
+    return out | ({"to_confirm": waiting} if waiting else {})

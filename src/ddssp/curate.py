@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from ddssp.coding import sources
+from ddssp.frame import DataError
 from ddssp.mechanism import Mechanism, Progress
 from ddssp.mechanism.moments import MomentsMechanism
 from ddssp.privacy.budget import Budget, BudgetError
 from ddssp.privacy.ledger import Ledger, Reservation
 from ddssp.released import Release
 from ddssp.schema import Schema, SchemaError
-from ddssp.secret.counts import Layout, counts
+from ddssp.secret.counts import Counts, Layout, counts
 from ddssp.secret.draft import draft
 from ddssp.secret.noise import Noise, OpenDPNoise
 from ddssp.secret.table import batches, names
@@ -117,7 +119,7 @@ def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progr
     tell = progress or (lambda _what, _share: None)
     tell("counting", 0.0)
     layout = plan.layout
-    exact = counts(batches(data, _read(plan.schema, layout)), layout)
+    exact = _counted(data, plan.schema, layout)
     reservation = _reserve(plan)
     vault = Vault(exact, plan.budget.rho, noise)
     found = plan.mechanism.run(vault, plan.schema, tell)
@@ -134,7 +136,18 @@ def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progr
         target=plan.target,
         private=noise.private,
         entry=None if reservation is None else _entry(reservation),
+        provenance={name: metadata.version(name) for name in ("ddssp", "opendp")},
     )
+
+
+def _counted(data: Any, schema: Schema, layout: Layout) -> Counts:
+    """Exact counts; a failure that nobody foresaw is named by its type alone, since its message might quote a cell."""
+    try:
+        return counts(batches(data, _read(schema, layout)), layout)
+    except (DataError, OSError):
+        raise
+    except Exception as error:
+        raise DataError(f"the rows could not be counted ({type(error).__name__}); nothing was drawn or spent.") from None
 
 
 def columns_of(data: Any) -> list[str]:

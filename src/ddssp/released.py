@@ -12,8 +12,8 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -55,6 +55,7 @@ class Release:
         marginals: estimated pair marginals, where the mechanism works with tables.
         private: False if the noise was reproducible; such a release is for experiments only.
         entry: dataset, counter and row hash in the owner's ledger, if one was used.
+        provenance: the software that made it, and its version.
     """
 
     schema: Schema
@@ -66,7 +67,7 @@ class Release:
     target: str | None = None
     private: bool = True
     entry: dict[str, Any] | None = None
-    version: str = ddssp.__version__
+    provenance: Mapping[str, str] = field(default_factory=lambda: {"ddssp": ddssp.__version__})
 
     @property
     def encoding(self) -> Encoding:
@@ -102,8 +103,7 @@ class Release:
     def save(self, path: str | Path, *, force: bool = False) -> None:
         """Writes the file whole or not at all; refuses to overwrite unless `force`."""
         path = Path(path)
-        if path.exists() and not force:
-            raise ReleaseError(f"output {str(path)!r} exists; choose another name or pass --force.")
+        require_writable(path, force=force)
         handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".ddssp-")
         try:
             with os.fdopen(handle, "wb") as file:
@@ -131,6 +131,8 @@ class Release:
         if self.marginals is not None:
             members["burt.npy"] = _npy(self.marginals.burt)
         manifest = self.header() | {
+            "domain": {name: column.size for name, column in self.schema.resolved.items()},
+            "encoding": list(self.encoding.names),
             "measurements": [
                 {"clique": list(m.clique), "shape": list(m.values.shape), "sigma": m.sigma} for m in self.measurements
             ],
@@ -142,7 +144,7 @@ class Release:
         """What a reader should know before using it."""
         return {
             "format": FORMAT,
-            "version": self.version,
+            "provenance": dict(self.provenance),
             "private": self.private,
             "mechanism": self.mechanism,
             "target": self.target,
@@ -154,6 +156,18 @@ class Release:
             "schema": self.schema.to_dict(),
             "ledger": self.entry,
         }
+
+
+def require_writable(path: Path, *, force: bool) -> None:
+    """Refuses an output that exists (unless `force`) or cannot be written, before anything is spent on it."""
+    if path.is_dir():
+        raise ReleaseError(f"output {str(path)!r} is a folder; name a file in it.")
+    if path.exists() and not force:
+        raise ReleaseError(f"output {str(path)!r} exists; choose another name or pass --force.")
+    if not path.parent.is_dir():
+        raise ReleaseError(f"output folder {str(path.parent)!r} does not exist; create it first.")
+    if not os.access(path.parent, os.W_OK):
+        raise ReleaseError(f"output folder {str(path.parent)!r} is not writable; choose another.")
 
 
 def load(path: str | Path) -> Release:
@@ -213,7 +227,7 @@ def _release(manifest: dict[str, Any], members: dict[str, bytes]) -> Release:
     marginals = None
     if "burt.npy" in members:
         marginals = PairMarginals(domain=schema.domain(), burt=_array(members["burt.npy"]))
-    return Release(
+    release = Release(
         schema=schema,
         mechanism=str(manifest["mechanism"]),
         budget=Budget(epsilon=manifest["epsilon"], delta=manifest["delta"]),
@@ -223,8 +237,11 @@ def _release(manifest: dict[str, Any], members: dict[str, bytes]) -> Release:
         target=manifest["target"],
         private=manifest["private"] is True,
         entry=manifest["ledger"],
-        version=str(manifest["version"]),
+        provenance={str(k): str(v) for k, v in manifest["provenance"].items()},
     )
+    if list(release.encoding.names) != manifest["encoding"]:
+        raise ReleaseError("has an encoding that does not follow from its schema; upgrade ddssp.")
+    return release
 
 
 def _npy(array: NDArray[np.float64]) -> bytes:

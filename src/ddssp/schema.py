@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -177,9 +178,21 @@ class Schema(BaseModel):
         return cls(**data)
 
     def to_toml(self) -> str:
-        import tomli_w
+        """The declaration as a TOML file; `Schema.load` reads it back."""
+        declaration = self.to_dict()
+        lines = [f"{key} = {_toml(declaration[key])}" for key in ("name", "unit") if key in declaration]
+        for table in ("columns", "derived"):
+            for name, settings in declaration.get(table, {}).items():
+                key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
+                lines += ["", f"[{table}.{key}]", *(f"{k} = {_toml(v)}" for k, v in settings.items())]
+        return "\n".join(lines).lstrip("\n") + "\n"
 
-        return tomli_w.dumps(self.to_dict())
+
+def _toml(value: Any) -> str:
+    """A text, a number, a boolean or a list of these, as TOML writes it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _derived(derived: Derived, sources: list[AnyColumn]) -> Numeric | Categorical:

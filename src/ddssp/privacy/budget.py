@@ -13,8 +13,8 @@ from fractions import Fraction
 from functools import lru_cache
 from numbers import Real
 
-GRID = 10**20
-"""ρ is kept on the grid 1/GRID, rounded down when it is granted and up when it is charged."""
+GRID = 10**30
+"""ρ is kept on the grid 1/GRID, rounded down when it is granted and up when it is charged; so fine that the roundings of a\nthousand charges do not show in a small budget."""
 
 
 class BudgetError(Exception):
@@ -83,14 +83,14 @@ def gaussian_rho(squared_sensitivity: Fraction | int, sigma: float) -> Fraction:
     if not (sigma > 0 and math.isfinite(sigma)):
         raise ValueError(f"sigma must be positive and finite, got {sigma}.")
     exact = Fraction(squared_sensitivity) / (2 * Fraction(sigma) ** 2)
-    return Fraction(math.ceil(exact * FINE_GRID), FINE_GRID)
+    return Fraction(math.ceil(exact * GRID), GRID)
 
 
 def selection_rho(epsilon: float) -> Fraction:
     """ρ = ε²/8 of one exponential-mechanism choice, rounded up to the grid."""
     if not (epsilon > 0 and math.isfinite(epsilon)):
         raise ValueError(f"epsilon of a selection must be positive and finite, got {epsilon}.")
-    return Fraction(math.ceil(Fraction(epsilon) ** 2 / 8 * FINE_GRID), FINE_GRID)
+    return Fraction(math.ceil(Fraction(epsilon) ** 2 / 8 * GRID), GRID)
 
 
 @dataclass(frozen=True, kw_only=True)
