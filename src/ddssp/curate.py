@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from ddssp.coding import sources
 from ddssp.frame import DataError
 from ddssp.mechanism import Mechanism, Progress
+from ddssp.mechanism.aim import AIM, MODEL_SIZE, Inference
 from ddssp.mechanism.moments import MomentsMechanism
 from ddssp.privacy.budget import Budget, BudgetError
 from ddssp.privacy.ledger import Ledger, Reservation
@@ -24,6 +25,7 @@ from ddssp.secret.vault import Vault
 
 MECHANISMS: dict[str, Callable[[str | None], Mechanism]] = {
     "moments": lambda target: MomentsMechanism(target=target),
+    "aim": lambda target: AIM(target=target),
     "auto": lambda target: MomentsMechanism(target=target),
 }
 
@@ -51,6 +53,8 @@ def plan(
     delta: float,
     mechanism: str = "auto",
     target: str | None = None,
+    inference: str = "auto",
+    model_size: float = MODEL_SIZE,
     ledger: Ledger | str | Path | None = None,
     dataset: str | None = None,
 ) -> Plan:
@@ -58,7 +62,7 @@ def plan(
     schema = schema if isinstance(schema, Schema) else Schema.load(schema)
     if schema.to_confirm:
         raise SchemaError(
-            f"schema is still TO CONFIRM in {', '.join(schema.to_confirm)}: these settings were read from the data; "
+            f"schema is still TO CONFIRM in {schema.waiting()}: these settings were read from the data; "
             "check each against the codebook and delete the to_confirm lines."
         )
     if mechanism not in MECHANISMS:
@@ -68,13 +72,21 @@ def plan(
     out = Plan(
         schema=schema,
         budget=Budget(epsilon=epsilon, delta=delta),
-        mechanism=MECHANISMS[mechanism](target),
+        mechanism=_with_options(MECHANISMS[mechanism](target), schema, inference, model_size),
         target=target,
         ledger=Ledger(ledger) if isinstance(ledger, str | Path) else ledger,
         dataset=dataset or schema.name,
     )
     out.layout.check()
     return out
+
+
+def _with_options(mechanism: Mechanism, schema: Schema, inference: str, model_size: float) -> Mechanism:
+    if isinstance(mechanism, AIM):
+        return replace(mechanism, inference=Inference.named(inference, schema.domain()), model_size=model_size)
+    if inference != "auto" or model_size != MODEL_SIZE:
+        raise ValueError(f"inference and model_size are for mechanism aim, got them with {mechanism.name}; leave them out.")
+    return mechanism
 
 
 def release(
@@ -85,6 +97,8 @@ def release(
     delta: float,
     mechanism: str = "auto",
     target: str | None = None,
+    inference: str = "auto",
+    model_size: float = MODEL_SIZE,
     ledger: Ledger | str | Path | None = None,
     dataset: str | None = None,
     progress: Progress | None = None,
@@ -97,12 +111,23 @@ def release(
     Args:
         data: a frame (pandas, polars, Arrow, DuckDB, a mapping of arrays) or the path of a Parquet or CSV file.
         target: gives the blocks of one column more of the budget; every other column can still be a target.
+        inference, model_size: how `aim` estimates all marginals (auto, pgm or tree), and the MB its graphical model may take.
 
     >>> s = Schema(columns={"x": {"kind": "numeric", "low": 0, "high": 1}, "y": {"kind": "boolean"}})
     >>> release({"x": [0.1, 0.9], "y": [False, True]}, s, epsilon=1.0, delta=1e-6).private
     True
     """
-    made = plan(schema, epsilon=epsilon, delta=delta, mechanism=mechanism, target=target, ledger=ledger, dataset=dataset)
+    made = plan(
+        schema,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        target=target,
+        inference=inference,
+        model_size=model_size,
+        ledger=ledger,
+        dataset=dataset,
+    )
     return curate(data, made, progress=progress)
 
 
@@ -116,6 +141,7 @@ def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progr
     noise = noise or OpenDPNoise()
     if plan.ledger is not None and not noise.private:
         raise BudgetError("a ledger records private releases only, and reproducible noise is not private.")
+    require_covered(plan)
     tell = progress or (lambda _what, _share: None)
     tell("counting", 0.0)
     layout = plan.layout
@@ -148,6 +174,16 @@ def _counted(data: Any, schema: Schema, layout: Layout) -> Counts:
         raise
     except Exception as error:
         raise DataError(f"the rows could not be counted ({type(error).__name__}); nothing was drawn or spent.") from None
+
+
+def require_covered(plan: Plan) -> None:
+    """Refuses a plan that its ledger does not cover, before any row is read; the reservation itself asks again."""
+    if plan.ledger is not None and (left := plan.ledger.remaining(plan.dataset)) < plan.budget.rho:
+        raise BudgetError(
+            f"the ledger leaves dataset {plan.dataset!r} ρ = {float(left):.6g}, and the release needs ρ = "
+            f"{float(plan.budget.rho):.6g}: use a release already made, ask for less, or raise the ceiling with "
+            "`ddssp ledger budget`."
+        )
 
 
 def columns_of(data: Any) -> list[str]:

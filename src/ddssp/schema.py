@@ -145,6 +145,11 @@ class Schema(BaseModel):
         """`column.setting` for everything a draft read from values and nobody has confirmed."""
         return tuple(f"{name}.{item}" for name, c in self.columns.items() for item in c.to_confirm)
 
+    def waiting(self, most: int = 5) -> str:
+        """`to_confirm` for a sentence: the first few and how many more."""
+        more = len(self.to_confirm) - most
+        return ", ".join(self.to_confirm[:most]) + (f" and {more} more" if more > 0 else "")
+
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the declaration."""
@@ -180,12 +185,12 @@ class Schema(BaseModel):
     def to_toml(self) -> str:
         """The declaration as a TOML file; `Schema.load` reads it back."""
         declaration = self.to_dict()
-        lines = [f"{key} = {_toml(declaration[key])}" for key in ("name", "unit") if key in declaration]
+        lines = [f"name = {_toml(self.name)}", f"unit = {_toml(self.unit)}"]
         for table in ("columns", "derived"):
             for name, settings in declaration.get(table, {}).items():
                 key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
                 lines += ["", f"[{table}.{key}]", *(f"{k} = {_toml(v)}" for k, v in settings.items())]
-        return "\n".join(lines).lstrip("\n") + "\n"
+        return "\n".join(lines) + "\n"
 
 
 def _toml(value: Any) -> str:

@@ -5,6 +5,8 @@ stdout is data, stderr is progress. Exit codes: 0 ok, 2 bad usage or input, 3 re
 
 from __future__ import annotations
 
+import io
+import os
 import sys
 
 import typer
@@ -43,10 +45,16 @@ demo.register(app)
 
 def main() -> None:
     """Runs the command line; every expected failure is one sentence on stderr and an exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ε must not turn a spent budget into an error
     try:
         app()
     except KeyboardInterrupt:
         _fail("interrupted; what the ledger has reserved stays spent, and no file was written.", 130)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has enough: nothing left to say
+        raise SystemExit(0) from None
     except Exception as error:
         from ddssp.privacy.budget import BudgetError
 

@@ -37,6 +37,8 @@ def release(
     output: Annotated[Path, typer.Option("--output", "-o", help="Release file to write.")] = Path("release.ddssp"),
     mechanism: Annotated[str, typer.Option(help="How the budget is spent: moments, aim, auto.")] = "auto",
     target: Annotated[str | None, typer.Option(help="Column whose regressions get more of the budget.")] = None,
+    inference: Annotated[str, typer.Option(help="How aim estimates all marginals: pgm, tree, auto.")] = "auto",
+    model_size: Annotated[float, typer.Option(help="MB that aim's graphical model may take.")] = 200.0,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file that must cover the spend.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Name in the ledger; default: the schema's name.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be spent and measured, and stop.")] = False,
@@ -47,36 +49,37 @@ def release(
     from ddssp import curate
     from ddssp.cli.show import emit_json, note, progress
     from ddssp.frame import require
-    from ddssp.released import ReleaseError
+    from ddssp.released import require_writable
 
     plan = curate.plan(schema, epsilon=epsilon, delta=delta, mechanism=mechanism, target=target, ledger=ledger, dataset=dataset)
-    if output.exists() and not force:
-        raise ReleaseError(f"output {str(output)!r} exists; choose another name or pass --force.")
-    if not output.parent.is_dir():
-        raise ReleaseError(f"output directory {str(output.parent)!r} does not exist.")
+    require_writable(output, force=force)
     require(tuple(plan.schema.columns), curate.columns_of(data))
+    curate.require_covered(plan)
     summary = {
         "mechanism": plan.mechanism.name,
-        "epsilon": epsilon,
-        "delta": delta,
+        "epsilon": plan.budget.epsilon,
+        "delta": plan.budget.delta,
         "rho": float(plan.budget.rho),
         "unit": plan.schema.unit,
-        "dataset": plan.dataset,
+        "columns": len(plan.schema.resolved),
+        "target": plan.target,
+        "ledger": None if ledger is None else {"file": str(ledger), "dataset": plan.dataset},
         "output": str(output),
+        "dry_run": dry_run,
     }
     if dry_run:
-        emit_json(summary | {"dry_run": True}) if json else note(_spend(plan, "would spend"))
+        emit_json(summary) if json else note(f"would spend {_spend(plan)}\nnothing was read, drawn or spent")
         return
     with progress() as tell:
         made = curate.curate(data, plan, progress=tell)
     made.save(output, force=force)
-    emit_json(summary) if json else note(f"{_spend(plan, 'spent')}\nwrote {output}")
+    emit_json(summary) if json else note(f"spent {_spend(plan)}\nwrote {output}; next: ddssp fit {output} --target COLUMN")
 
 
-def _spend(plan: Plan, verb: str) -> str:
+def _spend(plan: Plan) -> str:
     return (
-        f"{plan.mechanism.name}: {verb} ε = {plan.budget.epsilon:g} at δ = {plan.budget.delta:g} "
-        f"(ρ = {float(plan.budget.rho):.6g}); protects each {plan.schema.unit} (add or remove one)."
+        f"ε = {plan.budget.epsilon:g} at δ = {plan.budget.delta:g} (ρ = {float(plan.budget.rho):.6g}) "
+        f"on {plan.mechanism.name}; protects each {plan.schema.unit} (add or remove one)"
     )
 
 
@@ -84,20 +87,30 @@ def draft(
     data: Data,
     output: Annotated[Path, typer.Option("--output", "-o", help="Schema file to write.")] = Path("schema.toml"),
     force: Force = False,
+    json: Json = False,
 ) -> None:
-    """Draft a schema from DATA. It reads values: what it proposes is marked TO CONFIRM and must not be published unread."""
-    from ddssp.cli.show import note
-    from ddssp.curate import drafted
+    """Draft a schema from DATA, for its owner only: whatever it read from values is marked TO CONFIRM."""
+    from ddssp.cli.show import emit_json, note
+    from ddssp.curate import columns_of, drafted
+    from ddssp.released import require_writable
 
-    if output.exists() and not force:
-        raise ValueError(f"output {str(output)!r} exists; choose another name or pass --force.")
+    require_writable(output, force=force)
     schema = drafted(data)
     header = (
         "# Drafted from the data, for its owner only. Every setting named in a `to_confirm` line was read from values:\n"
-        "# replace it by what the codebook says, then delete the line. A release refuses the schema until all are gone.\n\n"
+        "# replace it by what the codebook says, then delete the line. A release refuses the schema until all are gone.\n"
+        "# `unit` is whose presence the release protects: what one row is about.\n\n"
     )
     output.write_text(header + schema.to_toml(), encoding="utf-8")
-    note(f"wrote {output}: {len(schema.columns)} columns, {len(schema.to_confirm)} settings TO CONFIRM")
+    left_out = [c for c in columns_of(data) if c not in schema.columns]
+    facts = {"columns": len(schema.columns), "to_confirm": list(schema.to_confirm), "left_out": left_out, "output": str(output)}
+    if json:
+        emit_json(facts)
+        return
+    note(f"wrote {output}: {len(schema.columns)} columns, {len(schema.to_confirm)} settings TO CONFIRM; for the owner only")
+    if left_out:
+        note(f"left out, being neither numbers nor text: {', '.join(left_out)}")
+    note(f"next: confirm each against the codebook, delete its to_confirm line, then: ddssp schema check {output}")
 
 
 def check(
@@ -118,8 +131,9 @@ def check(
     if json:
         emit_json(facts)
     else:
-        waiting = f"; TO CONFIRM: {', '.join(loaded.to_confirm)}" if loaded.to_confirm else ""
-        note(f"{schema} is a valid schema of {len(loaded.columns)} columns and {len(loaded.derived)} derived ones{waiting}")
+        waiting = f"; still TO CONFIRM: {loaded.waiting()}" if loaded.to_confirm else ""
+        derived = f" and {len(loaded.derived)} derived ones" if loaded.derived else ""
+        note(f"{schema} is a valid schema of {len(loaded.columns)} columns{derived}{waiting}")
 
 
 LedgerFile = Annotated[Path, typer.Argument(help="Ledger file.", metavar="LEDGER")]
@@ -130,12 +144,16 @@ def budget(
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Ceiling ε.")],
     delta: Annotated[float, typer.Option("--delta", "-d", help="Ceiling δ.")],
     dataset: Annotated[str, typer.Option(help="The dataset's name.")] = "dataset",
+    json: Json = False,
 ) -> None:
     """Declare what a dataset may spend in all; creates the ledger."""
-    from ddssp.cli.show import note
+    from ddssp.cli.show import emit_json, note
     from ddssp.privacy.ledger import Ledger
 
     account = Ledger(ledger).set_budget(dataset, epsilon, delta)
+    if json:
+        emit_json(_account(account))
+        return
     granted = f"{dataset}: may spend ε = {epsilon:g} at δ = {delta:g} in all (ρ = {float(account.ceiling):.6g})"
     note(f"{granted}; left: ε = {account.epsilon_left:.4g}")
 

@@ -20,18 +20,20 @@ def note(text: str) -> None:
     print(text, file=sys.stderr)
 
 
-def emit_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """A table on stdout: the first column is a name, the rest are numbers."""
+def emit_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, text: Sequence[str] = ()) -> None:
+    """A table on stdout: the first column is a name, the others numbers; headings in `text` are words, to the left."""
+    from rich.box import SIMPLE_HEAD
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(title=title, title_justify="left", title_style="bold", header_style="bold")
+    table = Table(header_style="bold", box=SIMPLE_HEAD)
     for i, heading in enumerate(headings):
-        table.add_column(heading, justify="left" if i == 0 else "right", overflow="fold")
+        table.add_column(heading, justify="left" if i == 0 or heading in text else "right", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
     console = Console(soft_wrap=False) if sys.stdout.isatty() else Console(width=120, no_color=True)
+    console.print(Text(title, style="bold"))
     console.print(table)
 
 

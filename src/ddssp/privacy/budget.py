@@ -14,7 +14,8 @@ from functools import lru_cache
 from numbers import Real
 
 GRID = 10**30
-"""ρ is kept on the grid 1/GRID, rounded down when it is granted and up when it is charged; so fine that the roundings of a\nthousand charges do not show in a small budget."""
+"""ρ is kept on the grid 1/GRID, rounded down when it is granted and up when it is charged; so fine that the roundings of a
+thousand charges do not show in a small budget."""
 
 
 class BudgetError(Exception):
