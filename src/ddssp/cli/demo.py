@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ddssp.model.linear import LinearFit
 
 TARGET = "mdvis"
 EPSILON, DELTA = 1.0, 1e-6
@@ -56,46 +60,65 @@ def demo(
     folder: Annotated[Path, typer.Option("--output", "-o", help="Folder for schema, release and results.")] = Path(
         "ddssp-demo"
     ),
-    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Release a health survey privately, fit doctor visits from the release, and compare with the exact regression."""
-    import numpy as np
-
     import ddssp
-    from ddssp.cli.show import emit_json, emit_table, note, number, progress
+    from ddssp.cli.show import emit_json, note, progress
 
+    _require_own(folder)
     survey = _survey()
     schema = ddssp.Schema(**SCHEMA)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "schema.toml").write_text(HEADER + schema.to_toml(), encoding="utf-8")
-    note("RAND health survey: doctor visits a year (mdvis) on insurance plan and health")
+    note("RAND health survey: 20,190 person-years; doctor visits a year (mdvis) on insurance plan and health")
     with progress() as tell:
         release = ddssp.release(survey, schema, epsilon=EPSILON, delta=DELTA, target=TARGET, progress=tell)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "schema.toml").write_text(HEADER + schema.to_toml(), encoding="utf-8")
     release.save(folder / "survey.ddssp", force=True)
     fit = ddssp.load(folder / "survey.ddssp").linear(TARGET)
-    exact = _exact(survey, fit)
+    results = _results(survey, fit)
+    (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
+    emit_json(results) if as_json else _tell(results, folder)
 
+
+def _require_own(folder: Path) -> None:
+    """Refuses a folder in which the demo would overwrite somebody's own files."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"output {str(folder)!r} is a file; name a folder.")
+    if not (folder / "survey.ddssp").exists() and any((folder / name).exists() for name in ("schema.toml", "results.json")):
+        raise ValueError(f"output {str(folder)!r} holds files that are not the demo's; name another folder.")
+
+
+def _results(survey: Any, fit: LinearFit) -> dict[str, Any]:
+    import numpy as np
+
+    exact = _exact(survey, fit)
     y = np.clip(survey[TARGET].to_numpy(float), 0, 20)
     rmse = {name: float(np.sqrt(np.mean((y - f.predict(survey)) ** 2))) for name, f in {"private": fit, "exact": exact}.items()}
     rmse["mean only"] = float(y.std())
-    rows = [(name, MEANING[name], number(fit.coef[name]), number(exact.coef[name])) for name in fit.coef]
-    results = {
+    return {
         "epsilon": EPSILON,
         "delta": DELTA,
-        "unit": schema.unit,
+        "unit": SCHEMA["unit"],
         "private": fit.coef,
         "exact": exact.coef,
         "rmse": rmse,
         "verdict": _verdict(rmse),
     }
-    (folder / "results.json").write_text(__import__("json").dumps(results, indent=2) + "\n", encoding="utf-8")
-    if json:
-        emit_json(results)
-        return
-    emit_table(f"Doctor visits a year, ε = {EPSILON:g}, δ = {DELTA:g}", ("", "meaning", "private", "exact"), rows)
+
+
+def _tell(results: dict[str, Any], folder: Path) -> None:
+    from ddssp.cli.show import emit_table, number
+
+    private, exact = results["private"], results["exact"]
+    rows = [(name, MEANING[name], number(private[name]), number(exact[name])) for name in private]
+    title = f"Doctor visits a year, linear regression: private (ε = {EPSILON:g}, δ = {DELTA:g}) beside exact"
+    emit_table(title, ("", "meaning", "private", "exact"), rows, text=("meaning",))
     print(results["verdict"])
-    print(f"The unit of privacy is a {schema.unit}: the survey has 5,912 people with up to five rows each.")
-    print(f"Left in {folder}/: schema.toml, survey.ddssp, results.json. Next: ddssp fit {folder}/survey.ddssp --target disea")
+    print("Coefficients of rare groups (poor health: 1.5 % of the rows) are the least certain.")
+    print(f"The unit of privacy is a {results['unit']}: the survey has 5,912 people with up to five rows each.")
+    print(f"Left in {folder}/: schema.toml, survey.ddssp, results.json.")
+    print(f"Next, at no further privacy cost: ddssp fit {folder}/survey.ddssp --target disea")
 
 
 def _survey() -> Any:
@@ -106,7 +129,7 @@ def _survey() -> Any:
     return randhie.load_pandas().data
 
 
-def _exact(survey: Any, fit: Any) -> Any:
+def _exact(survey: Any, fit: LinearFit) -> LinearFit:
     """The same regression on the rows themselves, without privacy."""
     from dataclasses import replace
 
