@@ -101,12 +101,12 @@ def design(values: Coded, blocks: Iterable[Block], schema: Schema) -> NDArray[np
 def plain(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """One array without dictionary, view, run-end or extension types; text and bytes as text that nobody has validated."""
     if isinstance(array, pa.ChunkedArray):
-        array = pa.concat_arrays(array.chunks) if array.num_chunks else pa.array([], array.type)
+        return pa.concat_arrays([plain(c) for c in array.chunks]) if array.num_chunks else plain(pa.array([], array.type))
     if isinstance(array, pa.ExtensionArray):
         return plain(array.storage)
     kind = array.type
     if pa.types.is_dictionary(kind):
-        return plain(array.dictionary_decode())
+        return plain(array.dictionary).take(array.indices)
     if pa.types.is_run_end_encoded(kind):
         return plain(pc.run_end_decode(array))
     if pa.types.is_string_view(kind):
