@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -22,8 +22,13 @@ def batches(frame: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     Takes a mapping of arrays, a pandas frame, anything with `__arrow_c_stream__` (polars, Arrow, DuckDB) or, lazily, anything
     whose `collect()` gives one of these.
     """
+    yield from at_least_one(_batches(frame, columns), columns)
+
+
+def at_least_one(batches: Iterable[pa.RecordBatch], columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """The batches, or one without rows if there are none."""
     empty = True
-    for batch in _batches(frame, columns):
+    for batch in batches:
         empty = False
         yield batch
     if empty:
@@ -52,10 +57,10 @@ def names(frame: Any) -> list[str]:
     """The columns that a frame has; structure, not content."""
     if isinstance(frame, Mapping):
         return [str(c) for c in frame]
-    if isinstance(getattr(frame, "schema", None), pa.Schema):
-        return list(frame.schema.names)
     if hasattr(frame, "collect_schema"):
         return list(frame.collect_schema().names())
+    if isinstance(getattr(frame, "schema", None), pa.Schema):
+        return list(frame.schema.names)
     if hasattr(frame, "columns"):
         return [str(c) for c in frame.columns]
     raise DataError(f"data must be a path or a frame with named columns, got {type(frame).__name__}.")

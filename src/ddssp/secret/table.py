@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from ddssp import frame
-from ddssp.frame import BATCH, DataError, require
+from ddssp.frame import BATCH, DataError, at_least_one, require
 
 CSV = {".csv", ".tsv", ".txt"}
 
@@ -23,7 +23,9 @@ BLOCK = 2**25
 
 def batches(source: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     """Record batches with exactly `columns`, of a path to a Parquet or CSV file or of a frame."""
-    return _file(Path(source), columns) if isinstance(source, str | Path) else frame.batches(source, columns)
+    if isinstance(source, str | Path):
+        return at_least_one(_file(Path(source), columns), columns)
+    return frame.batches(source, columns)
 
 
 def names(source: Any) -> list[str]:
@@ -79,8 +81,10 @@ def _opened(path: Path, columns: tuple[str, ...] = ()) -> Any:
     import pyarrow.csv as pv
 
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    # Arrow finds no header in a file that is nothing but one line without an end.
+    source = path if path.stat().st_size > 2**16 else pa.BufferReader(path.read_bytes() + b"\n")
     return pv.open_csv(
-        path,
+        source,
         read_options=pv.ReadOptions(block_size=BLOCK),
         parse_options=pv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _row: "skip"),
         convert_options=pv.ConvertOptions(
