@@ -1,4 +1,4 @@
-"""The command line: owner commands (release, schema, ledger) and analyst commands (fit, info).
+"""The command line: owner commands (release, schema, ledger) and analyst commands (fit, info, synth).
 
 stdout is data, stderr is progress. Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget.
 """
@@ -11,7 +11,7 @@ import sys
 
 import typer
 
-from ddssp.cli import analyst, demo, owner
+from ddssp.cli import analyst, demo, owner, synth
 
 app = typer.Typer(
     name="ddssp",
@@ -40,6 +40,7 @@ def _root(
 
 owner.register(app)
 analyst.register(app)
+synth.register(app)
 demo.register(app)
 
 
@@ -50,7 +51,9 @@ def main() -> None:
             stream.reconfigure(errors="replace")  # a terminal without ε must not turn a spent budget into an error
     try:
         app()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, SystemExit) as end:
+        if isinstance(end, SystemExit) and end.code != 130:  # typer's own for Ctrl-C
+            raise
         _fail("interrupted; what the ledger has reserved stays spent, and no file was written.", 130)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has enough: nothing left to say
