@@ -38,7 +38,7 @@ class Dataset:
 
 def names(directory: str | Path) -> tuple[str, ...]:
     """The datasets that have rows to train on."""
-    return tuple(n for n, d in _manifest(directory).items() if d["split"]["train_rows"][1] > 0)
+    return tuple(n for n, d in _manifest(directory).items() if "train_rows" in d["split"])
 
 
 def dataset(name: str, directory: str | Path) -> Dataset:
@@ -51,7 +51,7 @@ def dataset(name: str, directory: str | Path) -> Dataset:
     if hashlib.sha256(content).hexdigest() != d["sha256"]:
         raise ValueError(f"dataset {name!r}: {d['file']} does not have the manifest's checksum; fetch it again.")
     table = pq.read_table(pa.BufferReader(content))
-    (a, b), (c, e) = d["split"]["train_rows"], d["split"]["test_rows"]
+    (a, b), (c, e) = d["split"].get("train_rows", (0, 0)), d["split"]["test_rows"]
     end = min(b, a + TRAIN_ROWS)
     sizes = json.loads((Path(directory) / d["domain_file"]).read_text())
     return Dataset(
