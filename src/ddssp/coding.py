@@ -82,9 +82,10 @@ def numerators(values: NDArray[np.float64] | NDArray[np.int32], block: Block) ->
     return np.asarray(block.numerators[0][values.astype(np.intp)])
 
 
-def design(values: Coded, blocks: Iterable[Block], schema: Schema) -> NDArray[np.float64]:
-    """Z: the encoded records, "n p"."""
-    rows = len(next(iter(values.values()))) if values else 0
+def design(values: Coded, blocks: Iterable[Block], schema: Schema, rows: int | None = None) -> NDArray[np.float64]:
+    """Z: the encoded records, "n p"; `rows` is n where there may be no column to tell it (an intercept alone)."""
+    if rows is None:
+        rows = len(next(iter(values.values()))) if values else 0
     parts = []
     for block in blocks:
         if block.column is None:
