@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 import ddssp
 from ddssp.encoding import Encoding
+from ddssp.inference.noise_covariance import BlockNoise, block_noise
 from ddssp.inference.psd import assembled
 from ddssp.marginal import Measurement, PairMarginals
 from ddssp.moments import Moments, moments
@@ -32,6 +33,11 @@ from ddssp.schema import Schema
 
 if TYPE_CHECKING:
     from ddssp.model.linear import LinearFit
+    from ddssp.model.logistic import LogisticFit, MulticlassFit
+    from ddssp.model.naive_bayes import NaiveBayesFit
+    from ddssp.model.path import Path as PenaltyPath
+    from ddssp.model.path import PenalisedFit
+    from ddssp.model.poisson import PoissonFit
     from ddssp.model.solve import Shrinkage
 
 FORMAT = 1
@@ -81,6 +87,11 @@ class Release:
             return moments(self.marginals, self.encoding)
         return assembled(self.measurements, self.encoding)
 
+    @cached_property
+    def noise(self) -> BlockNoise | None:
+        """The noise of the moments; None where tables were estimated, whose error is not known."""
+        return None if self.marginals is not None else block_noise(self.measurements, self.encoding)
+
     def linear(
         self,
         target: str,
@@ -89,10 +100,83 @@ class Release:
         intercept: bool = True,
         shrinkage: Shrinkage | None = None,
     ) -> LinearFit:
-        """Linear regression of `target` on `features` (default: all other columns)."""
+        """Linear regression of `target` on `features` (default: all other columns).
+
+        Without an intercept the regression goes through the origin of the original scale.
+        """
         from ddssp.model.linear import linear
 
-        return linear(self.moments, self.schema, target, features=features, intercept=intercept, shrinkage=shrinkage)
+        return linear(
+            self.moments,
+            self.schema,
+            target,
+            features=features,
+            intercept=intercept,
+            shrinkage=shrinkage,
+            noise=self.noise,
+        )
+
+    def logistic(
+        self,
+        target: str,
+        *,
+        features: Sequence[str] | None = None,
+        approximation: str = "exact-split",
+        radius: float = 6.0,
+        shrinkage: Shrinkage | None = None,
+    ) -> LogisticFit | MulticlassFit:
+        """Logistic regression of `target`, a column with levels, on `features` (default: all other columns).
+
+        With more than two levels: one against the rest for each.
+        """
+        from ddssp.model.logistic import logistic
+
+        return logistic(
+            self.moments,
+            self.schema,
+            target,
+            features=features,
+            approximation=approximation,
+            radius=radius,
+            shrinkage=shrinkage,
+            noise=self.noise,
+        )
+
+    def poisson(self, target: str, *, features: Sequence[str] | None = None, shrinkage: Shrinkage | None = None) -> PoissonFit:
+        """Poisson regression of `target`, a count, on `features` (default: all other columns)."""
+        from ddssp.model.poisson import poisson
+
+        return poisson(self.moments, self.schema, target, features=features, shrinkage=shrinkage, noise=self.noise)
+
+    def naive_bayes(self, target: str, *, features: Sequence[str] | None = None, alpha: float = 1.0) -> NaiveBayesFit:
+        """Naive Bayes classifier of `target`, a column with levels, on `features` (default: all other columns)."""
+        from ddssp.model.naive_bayes import naive_bayes, tables
+
+        held = self.moments if self.marginals is None else moments(self.marginals, tables(self.schema))
+        return naive_bayes(held, self.schema, target, features=features, alpha=alpha)
+
+    def path(
+        self,
+        target: str,
+        *,
+        features: Sequence[str] | None = None,
+        l1_ratio: float = 0.5,
+        alphas: Sequence[float] | None = None,
+    ) -> PenaltyPath:
+        """Elastic-net path of `target` on `features` (default: all other columns); l1_ratio = 0 is ridge, 1 the lasso."""
+        from ddssp.model.path import path
+
+        return path(self.moments, self.schema, target, features=features, l1_ratio=l1_ratio, alphas=alphas, noise=self.noise)
+
+    def ridge(self, target: str, *, features: Sequence[str] | None = None, alpha: float | None = None) -> PenalisedFit:
+        """Ridge regression; `alpha` by the release's own estimate of the risk unless given."""
+        return self.path(target, features=features, l1_ratio=0.0, alphas=None if alpha is None else [alpha]).fit()
+
+    def elastic_net(
+        self, target: str, *, features: Sequence[str] | None = None, alpha: float | None = None, l1_ratio: float = 0.5
+    ) -> PenalisedFit:
+        """Elastic net; `alpha` by the release's own estimate of the risk unless given."""
+        return self.path(target, features=features, l1_ratio=l1_ratio, alphas=None if alpha is None else [alpha]).fit()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Release) and self._members() == other._members()

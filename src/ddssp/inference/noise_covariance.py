@@ -2,7 +2,7 @@ r"""The noise of Z'Z: independent Gaussian blocks, mapped linearly into one symm
 
 The sources, and where each enters N (P_j = I − 11'/m is the centring of a one-hot block, the identity of any other):
 
-    ν     n̂                       the intercept's diagonal: ν;  a scalar's: ν/2 (z² ν where z² is known);  a one-hot block's: ν P_j/m
+    ν     n̂                       diagonals: ν of the intercept;  ν/2 of a scalar (z² ν where z² is known);  ν P_j/m one-hot
     ξ_j   first moments (0, j)    N_0j = (P_j ξ_j)';  a one-hot block's diagonal, in addition: P_j diag(P_j ξ_j) P_j
     Ξ_jk  cross block (j, k)      N_jk = P_j Ξ_jk P_k and its transpose
     Ξ_jj  own block of a scalar (Σ(z² − ½)) or of declared vectors: N_jj = (Ξ_jj + Ξ_jj')/2
@@ -54,7 +54,7 @@ class BlockNoise:
         r"""E[N M N] for symmetric M, "p p"; with M = tt' the covariance of N t.
 
         Off the diagonal (j ≠ k), with M̃ = P M P:      σ_jk² M̃_jk
-        On it:                                          Σ_k≠j σ_jk² tr(M̃_kk) P_j,  and σ_jj²/2 (M_jj + tr(M_jj) I) of an own block
+        On it:                                          Σ_k≠j σ_jk² tr(M̃_kk) P_j,  plus σ_jj²/2 (M_jj + tr(M_jj) I) if measured
         A one-hot block through ξ_j, in addition:       σ_0j² P(diag(M̃_j0) P + P diag(M̃_j0) + P ∘ M̃_jj)P on the diagonal,
                                                         σ_0j² diag(M̃_jj)'P in the intercept's row
         Through ν:                                      σ_n² cc' ∘ M̃ with c = 1, ½, z², 1/m or 0

@@ -4,58 +4,121 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
-from ddssp import frame
-from ddssp.coding import coded, design, sources
 from ddssp.encoding import Block, Encoding
+from ddssp.inference.noise_covariance import BlockNoise
+from ddssp.model.equations import equations, target_block
+from ddssp.model.fit import Fit, design_of
+from ddssp.model.interval import Inference, Intervals, Wald
 from ddssp.model.scale import original_names, original_scale
-from ddssp.model.solve import Shrinkage, empirical_bayes, floored, least_squares
+from ddssp.model.solve import Shrinkage
 from ddssp.moments import Moments
 from ddssp.schema import Schema
 
+__all__ = ["LinearFit", "design_of", "linear", "scalar_target"]
+
+Array = NDArray[np.float64]
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class LinearFit:
+class LinearFit(Fit):
     """A fitted linear regression.
 
     Args:
         theta: coefficients of the encoding, for a target on [−1, 1].
-        encoding: the features' blocks.
         block: the target's block.
     """
 
-    target: str
-    theta: NDArray[np.float64]
-    encoding: Encoding
+    model: ClassVar[str] = "linear"
     block: Block
-    schema: Schema
-    shrinkage: Shrinkage
 
     @property
     def coef(self) -> dict[str, float]:
-        """Coefficients on the original scale, named `column` or `column=level`."""
-        values = self.block.half * (original_scale(self.encoding) @ self.theta)
-        out = dict(zip(original_names(self.encoding), values.tolist(), strict=True))
-        if None in self.encoding.slices:
+        names, T = (
+            (original_names(self.encoding), original_scale(self.encoding))
+            if self.equations is None
+            else (self.equations.names, self.equations.scale)
+        )
+        out = dict(zip(names, (self.block.half * (T @ self.theta)).tolist(), strict=True))
+        if "intercept" in out:
             out["intercept"] += self.block.centre
         return out
 
-    def predict(self, data: Any) -> NDArray[np.float64]:
+    @cached_property
+    def inference(self) -> Inference:
+        """What the release says of the coefficients, unshrunken, for a target on [−1, 1]."""
+        self._require_intervals()
+        assert self.equations is not None
+        assert self.equations.noise is not None
+        return Inference(equations=self.equations, noise=self.equations.noise)
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        return self.inference.intervals.rescaled(self.block.half, self.block.centre)
+
+    def wald(self, names: Sequence[str]) -> Wald:
+        return self.inference.wald(names, constant=self.block.centre / self.block.half)
+
+    @cached_property
+    def rss(self) -> float:
+        """Residual sum of squares on the original scale, from the release: t'Gt, corrected for noise where that is known."""
+        if self.not_covered is None:
+            return self.block.half**2 * self.inference.rss
+        assert self.equations is not None
+        t = self.equations.response.copy()
+        t[self.equations.features] = -self.theta
+        return self.block.half**2 * max(float(t @ self.equations.moments.matrix @ t), 0.0)
+
+    @property
+    def residual_variance(self) -> float:
+        """s² on the original scale."""
+        assert self.equations is not None
+        return self.rss / max(self.equations.total - self._parameters, 1.0)
+
+    @property
+    def r2(self) -> float:
+        """1 − RSS/TSS, within [0, 1]; TSS around the mean if there is an intercept, around 0 if not."""
+        assert self.equations is not None
+        e = self.equations
+        tss = e.yy - (e.total * e.mean**2 if e.has_intercept else 0.0)
+        return float(np.clip(1 - self.rss / (self.block.half**2 * tss), 0.0, 1.0)) if tss > 0 else 0.0
+
+    @property
+    def log_likelihood(self) -> float | None:
+        """Of normal residuals; None where nothing is left of the residual, or no intercept block tells n."""
+        assert self.equations is not None
+        n = self.equations.total
+        if self.rss <= 0 or None not in self.encoding.slices:
+            return None
+        return float(-n / 2 * (np.log(2 * np.pi * self.rss / n) + 1))
+
+    @property
+    def facts(self) -> dict[str, float | None]:
+        if self.equations is None:
+            return {"records": None}
+        found, k = self.log_likelihood, self._parameters
+        return {
+            "records": self.equations.total,
+            "r2": self.r2,
+            "residual_variance": self.residual_variance,
+            "aic": None if found is None else 2 * k - 2 * found,
+            "bic": None if found is None else float(np.log(self.equations.total)) * k - 2 * found,
+        }
+
+    @cached_property
+    def _parameters(self) -> int:
+        assert self.equations is not None
+        return int(np.linalg.matrix_rank(self.equations.readout))
+
+    def predict(self, data: Any) -> Array:
         """The target's expected value for each row of a frame, on the original scale."""
         z = design_of(data, self.encoding, self.schema)
         return np.asarray(self.block.centre + self.block.half * (z @ self.theta))
-
-
-def design_of(data: Any, encoding: Encoding, schema: Schema) -> NDArray[np.float64]:
-    """Z of a raw frame, through the schema."""
-    columns = sources(schema, encoding.columns)
-    table = pa.Table.from_batches(list(frame.batches(data, columns)))
-    return design(coded(table, schema, encoding.columns), encoding.blocks, schema)
 
 
 def linear(
@@ -66,45 +129,27 @@ def linear(
     features: Sequence[str] | None = None,
     intercept: bool = True,
     shrinkage: Shrinkage | None = None,
+    noise: BlockNoise | None = None,
 ) -> LinearFit:
     """The regression of `target` on `features` (default: all other columns).
 
     Edge cases: `shrinkage` defaults to empirical Bayes where the noise is known, to a public eigenvalue floor where it is not.
+    Without an intercept the regression goes through the origin of the original scale.
+
+    Args:
+        noise: the noise of `moments`, for intervals.
     """
     block = scalar_target(moments.encoding, target)
-    chosen = feature_columns(moments.encoding, target, features)
-    kept = moments.keep((*((None,) if intercept else ()), *chosen, target))
-    y = kept.encoding.index([target])[0]
-    x = np.array([i for i in range(kept.encoding.size) if i != y], np.intp)
-    H, b = kept.matrix[np.ix_(x, x)], kept.matrix[x, y]
-    how = shrinkage or (Shrinkage.FLOOR if kept.variance is None else Shrinkage.EMPIRICAL_BAYES)
-    if how is Shrinkage.EMPIRICAL_BAYES and kept.variance is not None:
-        theta = empirical_bayes(H, b, kept.variance[np.ix_(x, x)], kept.variance[x, y])
-    elif how is Shrinkage.FLOOR:
-        theta = floored(H, b, float(moments.matrix[0, 0]))
-    else:
-        theta = least_squares(H, b)
-    features_only = kept.encoding.keep([c for c in kept.encoding.slices if c != target])
-    return LinearFit(target=target, theta=theta, encoding=features_only, block=block, schema=schema, shrinkage=how)
+    constant = 0.0 if intercept else block.centre / block.half
+    e = equations(moments, target, features=features, intercept=intercept, response=(np.ones(1), constant), noise=noise)
+    how = shrinkage or e.default_shrinkage()
+    theta = e.theta(e.solution(how)) - e.response[e.features]
+    return LinearFit(target=target, theta=theta, encoding=e.encoding, block=block, schema=schema, shrinkage=how, equations=e)
 
 
 def scalar_target(encoding: Encoding, target: str) -> Block:
     """The target's block, which must be a number."""
-    if target not in encoding.columns:
-        raise ValueError(f"target must be a column of the release, got {target!r}; it has {', '.join(encoding.columns)}.")
-    block = encoding.block(target)
+    block = target_block(encoding, target)
     if not block.is_scalar:
         raise ValueError(f"target {target!r} is categorical; a linear target must be numeric, ordinal or boolean.")
     return block
-
-
-def feature_columns(encoding: Encoding, target: str, features: Sequence[str] | None) -> tuple[str, ...]:
-    """The features asked for, or every column but the target."""
-    if features is None:
-        return tuple(c for c in encoding.columns if c != target)
-    for name in features:
-        if name not in encoding.columns:
-            raise ValueError(f"features must be columns of the release, got {name!r}; it has {', '.join(encoding.columns)}.")
-        if name == target:
-            raise ValueError(f"features must not hold the target {target!r}.")
-    return tuple(features)

@@ -47,5 +47,32 @@ def original_scale(encoding: Encoding) -> NDArray[np.float64]:
     return np.array([constant, *rows]) if has_intercept else np.array(rows).reshape(-1, encoding.size)
 
 
+def through_origin(encoding: Encoding) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    r"""R "p q" and T "q p" of a regression through the origin of the original scale: θ = Rβ and coef = T θ.
+
+    A scalar enters as x/h = z + c/h, a level as its indicator ψ_a = z_a + 1/m (all levels but the first, or all of them where
+    the contrast is the mean), so the constants go into the coefficient of the encoding's intercept.
+    """
+    unit = np.eye(encoding.size)
+    constant = unit[encoding.slices[None].start]
+    columns: list[NDArray[np.float64]] = []
+    rows: list[NDArray[np.float64]] = []
+    for b in encoding.blocks:
+        own = unit[encoding.slices[b.column]]
+        if b.column is None:
+            continue
+        if b.is_scalar:
+            columns.append(own[0] + constant * (b.centre / b.half))
+            rows.append(own[0] / b.half)
+        elif b.contrast == "none":
+            columns.extend(own)
+            rows.extend(own)
+        else:
+            kept = own[1:] if b.contrast == "first" else own
+            columns.extend(kept + constant / b.rows)
+            rows.extend(kept - own[0] if b.contrast == "first" else kept)
+    return np.array(columns).reshape(-1, encoding.size).T, np.array(rows).reshape(-1, encoding.size)
+
+
 def _shown(block: Block) -> tuple[str, ...]:
     return block.labels[1:] if block.contrast == "first" else block.labels

@@ -1,0 +1,164 @@
+"""Intervals: how sure a coefficient is, sampling error and privacy error apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats
+
+from ddssp.inference.noise_covariance import BlockNoise
+from ddssp.model.equations import Equations
+from ddssp.model.reading import Reading, reading
+
+Array = NDArray[np.float64]
+
+PRIOR_SHARE = 0.25
+"""A coefficient is identified if what rests on the prior adds at most this share to its noise variance."""
+
+
+class IntervalError(ValueError):
+    """An interval that the release cannot support, in one sentence."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Intervals:
+    """Estimates with both parts of their standard errors, on the original scale.
+
+    Args:
+        names: one per coefficient.
+        estimate: not shrunken; nan where the noise leaves the coefficient unidentified.
+        sampling: standard error of the exact-data coefficient around the population's.
+        privacy: standard error of the estimate around the exact-data coefficient; inf where it is not identified.
+    """
+
+    names: tuple[str, ...]
+    estimate: Array
+    sampling: Array
+    privacy: Array
+
+    @property
+    def identified(self) -> NDArray[np.bool_]:
+        return np.isfinite(self.privacy)
+
+    @property
+    def stderr(self) -> Array:
+        return np.hypot(self.sampling, self.privacy)
+
+    @property
+    def z(self) -> Array:
+        return np.where(self.identified, self.estimate / np.where(self.stderr > 0, self.stderr, 1.0), np.nan)
+
+    @property
+    def p(self) -> Array:
+        """P > |z|, two-sided."""
+        return np.asarray(2 * stats.norm.sf(np.abs(self.z)))
+
+    def limits(self, level: float = 0.95, *, privacy_only: bool = False) -> Array:
+        """Ends of the intervals, "k 2"; ±inf where a coefficient is not identified."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie strictly between 0 and 1, got {level}; 0.95 is a usual choice.")
+        half = stats.norm.ppf((1 + level) / 2) * (self.privacy if privacy_only else self.stderr)
+        centre = np.where(self.identified, self.estimate, 0.0)
+        return np.stack([centre - half, centre + half], axis=1)
+
+    def rescaled(self, factor: float, constant: float) -> Intervals:
+        """The same of factor · coefficient, `constant` added to the intercept."""
+        shift = np.array([constant if name == "intercept" else 0.0 for name in self.names])
+        size = abs(factor)
+        return replace(
+            self, estimate=factor * self.estimate + shift, sampling=size * self.sampling, privacy=size * self.privacy
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Wald:
+    """A joint test that several coefficients are 0."""
+
+    names: tuple[str, ...]
+    statistic: float
+    df: int
+
+    @property
+    def p(self) -> float:
+        return float(stats.chi2.sf(self.statistic, self.df))
+
+    def __str__(self) -> str:
+        return f"Wald test of {', '.join(self.names)} = 0: χ² = {self.statistic:.4g}, df = {self.df}, P > χ² = {self.p:.4g}"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Inference:
+    """Everything that can be said of one regression's coefficients from the release and its known noise."""
+
+    equations: Equations
+    noise: BlockNoise
+
+    @cached_property
+    def reading(self) -> Reading:
+        return reading(self.equations, self.noise)
+
+    @cached_property
+    def explained(self) -> float:
+        """Sum of squares that the features explain, β'Hβ: g'Λ⁻¹g less what the noise adds to it, tr Λ⁻¹C."""
+        r = self.reading
+        return float(np.sum((r.g**2 - np.diag(r.C)) / r.eigenvalues))
+
+    @property
+    def freedom(self) -> float:
+        """n̂ less the number of coefficients."""
+        return max(self.equations.total - int(np.linalg.matrix_rank(self.equations.readout)), 1.0)
+
+    @cached_property
+    def rss(self) -> float:
+        """Residual sum of squares, at least one standard deviation of its own noise t'Nt."""
+        t = self.equations.residual(self.reading.mean)
+        own = float(np.sqrt(max(float(t @ self.noise.covariance(np.outer(t, t)) @ t), 0.0)))
+        return max(self.equations.yy - self.explained, own)
+
+    @property
+    def residual_variance(self) -> float:
+        return self.rss / self.freedom
+
+    @cached_property
+    def intervals(self) -> Intervals:
+        r"""For each coefficient c'β: privacy w'Cw plus what rests on the prior, sampling s² w'Λw.
+
+        Not identified: the prior adds more than a quarter to the noise variance, or the standard error is wider than the
+        coefficient of a feature that would move the response over half its range.
+        """
+        c = self.equations.readout
+        found = self.reading.read(c)
+        privacy = np.sqrt(found.noise + found.prior)
+        known = (found.prior <= PRIOR_SHARE * found.noise) & (privacy <= np.linalg.norm(c, axis=1)) & (privacy > 0)
+        sampling = np.sqrt(self.residual_variance * (found.weights**2 @ self.reading.eigenvalues))
+        return Intervals(
+            names=self.equations.names,
+            estimate=np.where(known, found.estimate, np.nan),
+            sampling=np.where(known, sampling, np.inf),
+            privacy=np.where(known, privacy, np.inf),
+        )
+
+    def wald(self, names: Sequence[str], *, constant: float = 0.0) -> Wald:
+        """Tests that all of `names` are 0, sampling and privacy error together; `constant` is added to the intercept."""
+        rows = self.rows(names)
+        estimate, privacy, weights = self.reading.read_jointly(self.equations.readout[rows])
+        estimate = estimate + np.array([constant if name == "intercept" else 0.0 for name in names])
+        covariance = privacy + self.residual_variance * (weights * self.reading.eigenvalues) @ weights.T
+        statistic = float(estimate @ np.linalg.solve(covariance, estimate))
+        return Wald(names=tuple(names), statistic=statistic, df=len(rows))
+
+    def rows(self, names: Sequence[str]) -> list[int]:
+        """Where `names` are among the coefficients; each must be identified."""
+        if not names:
+            raise ValueError("names must hold at least one coefficient to test.")
+        for name in names:
+            if name not in self.equations.names:
+                has = ", ".join(self.equations.names)
+                raise ValueError(f"names must be coefficients of the fit, got {name!r}; it has {has}.")
+            if not self.intervals.identified[self.equations.names.index(name)]:
+                raise IntervalError(f"coefficient {name!r} is not identified: the noise hides it; leave it out of the test.")
+        return [self.equations.names.index(name) for name in names]

@@ -1,0 +1,124 @@
+r"""What a release says of β once its noise is taken into account (derivation: docs/intervals.md).
+
+b̃ − H̃β = e_y − Eβ ~ N(0, C(β)) holds exactly, but H̃ itself is noisy: where its eigenvalues are under the noise's own spectral
+level it says nothing. So, in coordinates in which the noise of H has one size,
+
+    seen    g = U_S'b̃ = Λ_S U_S'β + noise, for the eigenvectors U_S of H̃ with eigenvalue over √p
+    prior   β ~ N(0, τ²), which only fills directions that are not seen; τ at the upper 95 % end of its likelihood
+    read    c'β for one coefficient c with the prior on c'β itself taken away again: the estimate is not shrunken, and its
+            variance is that of the noise and, apart, what rests on the prior for other, unseen directions
+
+Where everything is seen the prior has no part, and the variance is c'H⁻¹CH⁻¹c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddssp.inference.noise_covariance import BlockNoise
+from ddssp.model.equations import Equations
+
+Array = NDArray[np.float64]
+
+EDGE = 1.0
+"""Eigenvalues of unit noise are under 2√p; a direction is seen from √p, half the noise's spectral level."""
+
+ROUNDS = 4
+LIKELIHOOD_DROP = 2.71
+"""Twice the log-likelihood ratio at the one-sided 95 % limit of τ²."""
+
+FLAT = 100.0
+"""Prior variance of the intercept, over that of the other coefficients."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reading:
+    """g = A β + noise with covariance C, and the prior N(0, diag Π).
+
+    Args:
+        sight: E, "q s": the seen directions, g = E'b̃.
+        A: "s q".
+        C: "s s".
+        eigenvalues: Λ, "s"; sampling error of g has covariance s²Λ.
+        prior: Π, "q".
+        gain: Π A'(AΠA' + C)⁻¹, "q s".
+        mean, V: of β given the release.
+    """
+
+    sight: Array
+    g: Array
+    A: Array
+    C: Array
+    eigenvalues: Array
+    prior: Array
+    gain: Array
+    mean: Array
+    V: Array
+
+    def read(self, c: Array) -> Linear:
+        """c'β for each row of c by itself, "k q"."""
+        before = np.sum(c * c * self.prior, axis=1)
+        rho = np.minimum(np.sum((c @ self.V) * c, axis=1) / np.where(before > 0, before, 1.0), 1 - 1e-12)
+        weights = (c @ self.gain) / (1 - rho)[:, None]
+        unseen = c - weights @ self.A
+        return Linear(
+            estimate=weights @ self.g,
+            weights=weights,
+            noise=np.einsum("ks,st,kt->k", weights, self.C, weights),
+            prior=np.sum(unseen**2 * self.prior, axis=1),
+        )
+
+    def read_jointly(self, c: Array) -> tuple[Array, Array, Array]:
+        """Estimate, privacy covariance and weights of all rows of c at once, the prior taken away from all of them."""
+        shrink = (c @ self.V @ c.T) @ np.linalg.pinv((c * self.prior) @ c.T)
+        weights = np.asarray(np.linalg.solve(np.eye(len(c)) - shrink, c @ self.gain), np.float64)
+        unseen = c - weights @ self.A
+        return weights @ self.g, weights @ self.C @ weights.T + (unseen * self.prior) @ unseen.T, weights
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Linear:
+    """Linear estimates w'g, their variance through the noise, and what rests on the prior."""
+
+    estimate: Array
+    weights: Array
+    noise: Array
+    prior: Array
+
+
+def reading(equations: Equations, noise: BlockNoise) -> Reading:
+    """What the release says of β."""
+    R = equations.basis
+    unit = 1 / np.sqrt((R**2).T @ noise.level)
+    values, U = np.linalg.eigh(equations.H * np.outer(unit, unit))
+    free = np.count_nonzero(np.abs(values) > 1e-9 * np.abs(values).max(initial=0.0))
+    seen = values > EDGE * np.sqrt(free)
+    E, L = unit[:, None] * U[:, seen], values[seen]
+    A, g = L[:, None] * U[:, seen].T / unit, E.T @ equations.b
+    flat = np.ones(len(unit))
+    flat[: int(equations.has_intercept)] = FLAT
+    mean, V = np.zeros(len(unit)), np.zeros((len(unit), len(unit)))
+    for _ in range(ROUNDS):
+        t = equations.residual(mean)
+        # E[tt'] given the release: the mean's own, and the spread of β around it.
+        C = E.T @ R.T @ noise.covariance(np.outer(t, t) + R @ V @ R.T) @ R @ E
+        prior = _variance_of_coefficients(A * np.sqrt(flat), g, C) * flat
+        gain = np.linalg.solve((A * prior) @ A.T + C, A * prior).T
+        mean, V = gain @ g, np.diag(prior) - gain @ (A * prior)
+    return Reading(sight=E, g=g, A=A, C=C, eigenvalues=L, prior=prior, gain=gain, mean=mean, V=V)
+
+
+def _variance_of_coefficients(A: Array, g: Array, C: Array) -> float:
+    """Upper limit of τ² in g ~ N(0, τ²AA' + C)."""
+    grid = np.exp(np.linspace(-18, 6, 97))
+    if not len(g):
+        return 1.0
+    w, Q = np.linalg.eigh(C)
+    white = (Q / np.sqrt(np.maximum(w, w.max() * 1e-14))).T
+    left, values, _ = np.linalg.svd(white @ A, full_matrices=False)
+    variance = values**2 * grid[:, None] + 1
+    deviance = np.sum(np.log(variance) + (left.T @ (white @ g)) ** 2 / variance, axis=1)
+    return float(grid[np.flatnonzero(deviance <= deviance.min() + LIKELIHOOD_DROP)[-1]])

@@ -1,0 +1,74 @@
+"""The table an analyst reads: like statsmodels', with the standard error's two parts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from ddssp.model.fit import Fit
+
+FACTS = {
+    "records": "Records (noisy)",
+    "r2": "R-squared",
+    "residual_variance": "Residual variance",
+    "aic": "AIC",
+    "bic": "BIC",
+    "share": "Share of positives",
+    "dispersion": "Dispersion",
+    "mean": "Mean of target",
+}
+
+NOTES = (
+    "coef is shrunken and predicts best; estimate is not shrunken, and the interval is around it.",
+    "sampling: exact-data coefficient around the population's. privacy: estimate around the exact-data coefficient.",
+)
+
+
+def summary(fit: Fit, level: float = 0.95) -> str:
+    """The table of a fit as text."""
+    headings, rows = table(fit, level)
+    widths = [max(len(r[i]) for r in (headings, *rows)) for i in range(len(headings))]
+    head, *lines = ["  ".join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in (headings, *rows)]
+    wide = max(len(head), 60)
+    facts = [f"{FACTS.get(k, k) + ':':<22}{number(v)}" for k, v in fit.facts.items() if v is not None]
+    title = f"{fit.model.capitalize()} regression of {fit.target}".center(wide).rstrip()
+    rule = "=" * wide
+    return "\n".join([title, rule, *facts, rule, head, "-" * wide, *lines, rule, *_notes(fit)])
+
+
+def table(fit: Fit, level: float = 0.95) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings and rows of the coefficient table; without intervals only names and coefficients."""
+    if fit.not_covered is not None:
+        return ("", "coef"), [(name, number(value)) for name, value in fit.coef.items()]
+    low, high = (1 - level) / 2, (1 + level) / 2
+    found, limits = fit.intervals, fit.intervals.limits(level)
+    headings = ("", "coef", "estimate", "std err", "sampling", "privacy", "z", "P>|z|", f"[{low:g}", f"{high:g}]")
+    rows = []
+    for i, name in enumerate(found.names):
+        shown = [number(fit.coef[name])]
+        if found.identified[i]:
+            parts = (found.estimate, found.stderr, found.sampling, found.privacy)
+            shown += [*(number(v[i]) for v in parts), f"{found.z[i]:.2f}", f"{found.p[i]:.3f}", *(number(v) for v in limits[i])]
+        else:
+            shown += ["not identified", *[""] * 7]
+        rows.append((name, *shown))
+    return headings, rows
+
+
+def number(value: float | None) -> str:
+    """Four significant digits; whole numbers without a fraction."""
+    if value is None:
+        return "–"
+    if abs(value) >= 1e4 and np.isfinite(value):
+        return f"{value:,.0f}"
+    return f"{value:.4g}"
+
+
+def _notes(fit: Fit) -> tuple[str, ...]:
+    if fit.not_covered is not None:
+        return (fit.not_covered,)
+    missing = int(np.sum(~fit.intervals.identified))
+    hidden = (f"{missing} of {len(fit.intervals.names)} coefficients are not identified: the noise hides them.",)
+    return NOTES + (hidden if missing else ())
