@@ -85,7 +85,12 @@ class Release:
         """Z'Z in the centred encoding."""
         if self.marginals is not None:
             return moments(self.marginals, self.encoding)
-        return assembled(self.measurements, self.encoding)
+        try:
+            return assembled(self.measurements, self.encoding)
+        except KeyError:
+            raise ReleaseError(
+                f"this {self.mechanism} release did not measure the products of all columns, which other regressions need."
+            ) from None
 
     @cached_property
     def noise(self) -> BlockNoise | None:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+if TYPE_CHECKING:
+    from ddssp.model.fit import Fit
+    from ddssp.released import Release
 
 ReleaseFile = Annotated[Path, typer.Argument(help="Release file (.ddssp).", metavar="RELEASE")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -16,31 +20,79 @@ def register(app: typer.Typer) -> None:
     app.command("info")(info)
 
 
+MODELS = ("linear", "logistic", "poisson", "naive-bayes", "ridge", "elastic-net")
+
+
 def fit(
     release: ReleaseFile,
-    target: Annotated[str, typer.Option("--target", "-t", help="Column to explain.")],
-    model: Annotated[str, typer.Option("--model", "-m", help="linear.")] = "linear",
+    target: Annotated[list[str], typer.Option("--target", "-t", help="Column to explain; several with commas or -t again.")],
+    model: Annotated[str, typer.Option("--model", "-m", help=f"{', '.join(MODELS)}.")] = "linear",
     features: Annotated[
         str | None, typer.Option("--features", "-f", help="Comma-separated columns; default: all others.")
     ] = None,
-    no_intercept: Annotated[bool, typer.Option("--no-intercept", help="Leave the intercept out.")] = False,
+    no_intercept: Annotated[
+        bool, typer.Option("--no-intercept", help="Linear only: through the origin of the original scale.")
+    ] = False,
+    approximation: Annotated[str, typer.Option(help="Logistic only: exact-split, or the paper's chebyshev2.")] = "exact-split",
+    radius: Annotated[float, typer.Option(help="Logistic, chebyshev2: approximate on [-radius, radius].")] = 6.0,
+    alpha: Annotated[float | None, typer.Option(help="Ridge, elastic-net: the penalty; default: least estimated risk.")] = None,
+    l1_ratio: Annotated[float, typer.Option(help="Elastic-net: share of the L1 penalty.")] = 0.5,
+    level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
+    plot: Annotated[Path | None, typer.Option(help="Write a coefficient plot (.svg, .png or .pdf).")] = None,
     json: Json = False,
 ) -> None:
-    """Fit a regression from a release; costs no privacy, as often as you like."""
-    from ddssp.cli.show import emit_json, emit_table, number
+    """Fit a regression from a release, with intervals; costs no privacy, as often as you like."""
+    from ddssp.cli.show import emit_json, note
     from ddssp.released import load
 
-    if model != "linear":
-        raise ValueError(f"model must be linear, got {model!r}.")
+    if model not in MODELS:
+        raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}.")
+    if no_intercept and model != "linear":
+        raise ValueError(f"--no-intercept is for linear models; a {model} model always has an intercept.")
     loaded = load(release)
-    chosen = None if features is None else [f.strip() for f in features.split(",") if f.strip()]
-    fitted = loaded.linear(target, features=chosen, intercept=not no_intercept)
+    targets = [name for given in target for name in _names(given, loaded)]
+    chosen = None if features is None else _names(features, loaded)
+    settings = {"approximation": approximation, "radius": radius, "alpha": alpha, "l1_ratio": l1_ratio}
+    fits = [_fitted(loaded, model, name, chosen, not no_intercept, settings) for name in targets]
+    about = {
+        "private": loaded.private,
+        "mechanism": loaded.mechanism,
+        "epsilon": loaded.budget.epsilon,
+        "delta": loaded.budget.delta,
+    }
+    found = [f.to_dict(level) | about | {"model": model} for f in fits] if json else [f.summary(level) for f in fits]
+    if plot is not None:
+        from ddssp.model.plot import plot as draw
+
+        draw(fits, plot, level)
+        note(f"wrote {plot}")
     if json:
-        emit_json({"model": model, "target": target, "private": loaded.private, "coef": fitted.coef})
+        emit_json(found if len(found) > 1 else found[0])
         return
     warning = "" if loaded.private else "NOT PRIVATE: "
-    title = f"{warning}{model} regression of {target} (ε = {loaded.budget.epsilon:g}, δ = {loaded.budget.delta:g})"
-    emit_table(title, ("", "coef"), [(name, number(value)) for name, value in fitted.coef.items()])
+    print(f"{warning}{loaded.mechanism} release, ε = {loaded.budget.epsilon:g}, δ = {loaded.budget.delta:g}\n")
+    print("\n\n".join(map(str, found)))
+
+
+def _names(given: str, release: Release) -> list[str]:
+    """Column names separated by commas; a column whose own name holds one is taken whole."""
+    return [given] if given in release.schema.resolved else [name.strip() for name in given.split(",") if name.strip()]
+
+
+def _fitted(
+    release: Release, model: str, target: str, features: list[str] | None, intercept: bool, settings: dict[str, Any]
+) -> Fit:
+    if model == "linear":
+        return release.linear(target, features=features, intercept=intercept)
+    if model == "logistic":
+        return release.logistic(target, features=features, approximation=settings["approximation"], radius=settings["radius"])
+    if model == "poisson":
+        return release.poisson(target, features=features)
+    if model == "naive-bayes":
+        return release.naive_bayes(target, features=features)
+    if model == "ridge":
+        return release.ridge(target, features=features, alpha=settings["alpha"])
+    return release.elastic_net(target, features=features, alpha=settings["alpha"], l1_ratio=settings["l1_ratio"])
 
 
 def info(release: ReleaseFile, json: Json = False) -> None:

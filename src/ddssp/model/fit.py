@@ -47,6 +47,10 @@ class Fit:
     equations: Equations | None = None
 
     @property
+    def title(self) -> str:
+        return f"{self.model.capitalize()} regression of {self.target}"
+
+    @property
     def coef(self) -> dict[str, float]:
         """Coefficients on the original scale, named `column` or `column=level`; shrunken, for prediction."""
         raise NotImplementedError

@@ -45,6 +45,10 @@ class NaiveBayesFit(Fit):
     records: float
 
     @property
+    def title(self) -> str:
+        return f"Naive Bayes classifier of {self.target}"
+
+    @property
     def coef(self) -> dict[str, float]:
         """Log-odds per unit of each feature: of the second class against the first, or `level: name` against the first."""
         names, T = original_names(self.encoding), original_scale(self.encoding)

@@ -42,10 +42,14 @@ SPAN = 1e-4
 class PenalisedFit(Fit):
     """One point of a path."""
 
-    model: ClassVar[str] = "penalised"
+    model: ClassVar[str] = "elastic-net"
     block: Block
     alpha: float
     l1_ratio: float
+
+    @property
+    def title(self) -> str:
+        return f"{'Ridge regression' if self.l1_ratio == 0 else 'Elastic net'} of {self.target}"
 
     @property
     def coef(self) -> dict[str, float]:

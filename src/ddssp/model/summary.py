@@ -33,7 +33,7 @@ def summary(fit: Fit, level: float = 0.95) -> str:
     head, *lines = ["  ".join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in (headings, *rows)]
     wide = max(len(head), 60)
     facts = [f"{FACTS.get(k, k) + ':':<22}{number(v)}" for k, v in fit.facts.items() if v is not None]
-    title = f"{fit.model.capitalize()} regression of {fit.target}".center(wide).rstrip()
+    title = fit.title.center(wide).rstrip()
     rule = "=" * wide
     return "\n".join([title, rule, *facts, rule, head, "-" * wide, *lines, rule, *_notes(fit)])
 
