@@ -126,17 +126,32 @@ def _is_text(kind: pa.DataType) -> bool:
 def as_float(array: pa.Array) -> NDArray[np.float64]:
     """Numbers with NaN for whatever is not one; takes what `plain` gives."""
     kind = array.type
+    out = np.full(len(array), np.nan)
     if _is_text(kind):
-        valid = pc.fill_null(pc.match_substring_regex(array, _NUMBER), False)
-        text = pc.if_else(valid, array, pa.scalar(None, kind))
-        array = pc.ascii_trim_whitespace(text).cast(pa.float64())
-    elif pa.types.is_boolean(kind):
-        array = array.cast(pa.uint8()).cast(pa.float64())
-    elif pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        array = array.cast(pa.float64(), safe=False)
-    else:
-        return np.full(len(array), np.nan)
-    return np.asarray(array.to_numpy(zero_copy_only=False), np.float64) + 0.0  # −0 is 0
+        match = pc.match_substring_regex(array, _NUMBER)
+        spelled = _bits(match) & ~_bits(match.is_null())
+        out[spelled] = _raw(pc.ascii_trim_whitespace(array.filter(match)).cast(pa.float64()), np.float64)
+        return out
+    if pa.types.is_boolean(kind):
+        array = array.cast(pa.uint8())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        return out
+    values = _raw(array.cast(pa.float64(), safe=False), np.float64) + 0.0  # −0 is 0
+    return np.where(_bits(array.is_null()), np.nan, values)
+
+
+def _raw(array: pa.Array, kind: Any) -> NDArray[Any]:
+    """The numbers of an array, whatever stands under its nulls.
+
+    Arrow's own conversions, in both directions, would import pandas wherever that is installed, which takes longer than
+    counting does.
+    """
+    data = array.buffers()[1] or b""
+    return np.frombuffer(data, kind, count=len(array), offset=array.offset * np.dtype(kind).itemsize if len(array) else 0)
+
+
+def _bits(array: pa.BooleanArray) -> NDArray[np.bool_]:
+    return np.asarray(_raw(array.cast(pa.uint8()), np.uint8) != 0)
 
 
 def _numbers(array: pa.Array, column: Numeric) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -153,22 +168,36 @@ def _levels(array: pa.Array, column: Ordinal | Categorical | Boolean) -> NDArray
     """
     if _is_text(array.type):
         words = {word: code for code, level in reversed([*enumerate(column.all_levels)]) for word in spellings(level)}
-        codes = _found(array, words)
-        codes = np.where(codes < 0, _found(pc.ascii_trim_whitespace(array), words), codes)
-        codes = np.where(codes < 0, _found(pa.array(as_float(array)), _values(column, text=True)), codes)
-        missing = array.is_null()
+        codes = _by_text(array, words)
+        codes = np.where(codes < 0, _by_text(pc.ascii_trim_whitespace(array), words), codes)
+        codes = np.where(codes < 0, _by_value(as_float(array), _values(column, text=True)), codes)
+        missing = _bits(array.is_null())
     else:
-        values = pa.array(as_float(array))
-        codes = _found(values, _values(column, text=False))
-        missing = pc.is_nan(values)
+        values = as_float(array)
+        codes = _by_value(values, _values(column, text=False))
+        missing = np.isnan(values)
     codes = np.where(codes < 0, np.int32(column.fallback), codes)
-    return np.where(np.asarray(missing.to_numpy(zero_copy_only=False), bool), np.int32(column.missing_code), codes)
+    return np.where(missing, np.int32(column.missing_code), codes)
 
 
-def _found(array: pa.Array, codes: Mapping[Any, int]) -> NDArray[np.int32]:
+def _by_text(array: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int32]:
     """The code of each cell, −1 where it has none."""
-    position = pc.fill_null(pc.index_in(array, pa.array(list(codes), array.type)), len(codes))
-    return np.array([*codes.values(), -1], np.int32)[np.asarray(position.to_numpy(zero_copy_only=False), np.intp)]
+    words = [word.encode() for word in codes]
+    offsets = np.cumsum([0, *map(len, words)], dtype=np.int64 if pa.types.is_large_string(array.type) else np.int32)
+    known = pa.Array.from_buffers(array.type, len(words), [None, pa.py_buffer(offsets), pa.py_buffer(b"".join(words))])
+    position = pc.index_in(array, known)
+    found = np.where(_bits(position.is_null()), len(words), _raw(position, np.int32))
+    return np.asarray(np.array([*codes.values(), -1], np.int32)[found])
+
+
+def _by_value(values: NDArray[np.float64], codes: Mapping[float, int]) -> NDArray[np.int32]:
+    """The code of each number, −1 where it has none."""
+    known = np.array(sorted(codes), np.float64)
+    if not len(known):
+        return np.full(len(values), -1, np.int32)
+    position = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    found = np.array([codes[v] for v in known.tolist()], np.int32)[position]
+    return np.where(known[position] == values, found, np.int32(-1))
 
 
 def _values(column: Ordinal | Categorical | Boolean, *, text: bool) -> dict[float, int]:
@@ -191,8 +220,9 @@ def spellings(level: Level) -> tuple[str, ...]:
 
 
 def _number(level: Level) -> float | None:
-    """The number that a level is or spells, if any; true is 1."""
+    """The finite number that a level is or spells, if any; true is 1."""
     try:
-        return float(level) + 0.0
+        value = float(level) + 0.0
     except ValueError:
         return {"true": 1.0, "false": 0.0}.get(str(level).lower())
+    return value if np.isfinite(value) else None
