@@ -51,6 +51,11 @@ CREATE TRIGGER entry_stays BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'the
 """
 
 _Row = Mapping[str, Any]  # as SQLite gives it: nothing is known about a value before `_entry` has looked
+_TYPES = {"number": int, "counter": int, "epsilon": float, "delta": float} | dict.fromkeys(
+    ("kind", "dataset", "rho", "fingerprint", "mechanism", "created", "previous", "hash"), str
+)
+# A BLOB has no place in a row: written as its repr it cannot give the hash of the text that was there.
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr)
 
 
 class LedgerError(ValueError):
@@ -238,12 +243,9 @@ class Ledger:
         ledger at all.
         """
         try:
-            with self._opened() as connection:
-                damage = connection.execute("PRAGMA integrity_check(1)").fetchone()[0]
-                rows = len(_books(connection).entries)
+            return Verification(ok=True, rows=len(self._read().entries))
         except _Broken as broken:
             return Verification(ok=False, rows=broken.rows, broken=broken.number, reason=broken.reason)
-        return Verification(ok=damage == "ok", rows=rows, reason="" if damage == "ok" else damage)
 
     def entries(self) -> tuple[Entry, ...]:
         """Every row, oldest first."""
@@ -341,14 +343,15 @@ class _Books:
         account = self.accounts.get(entry.dataset)
         if account is None:
             raise ValueError("it reserves for a dataset without a ceiling")
-        if entry.counter != account.reservations + 1:
-            raise ValueError(f"it is reservation {entry.counter} of its dataset where {account.reservations + 1} is due")
-        if not 0 < entry.rho <= account.remaining:
-            raise ValueError("its rho is not positive or exceeds what the ceiling left at its time")
-        self.open[entry.dataset, entry.counter] = entry
-        self.accounts[entry.dataset] = replace(
-            account, spent=account.spent + entry.rho, reservations=entry.counter, fingerprint=entry.fingerprint
-        )
+        counter, spent = account.reservations + 1, account.spent + entry.rho
+        if entry.counter != counter:
+            raise ValueError(f"it is reservation {entry.counter} of its dataset where {counter} is due")
+        if entry.rho <= 0:
+            raise ValueError("its rho is not positive")
+        if spent > account.ceiling:
+            raise ValueError("it spends beyond the ceiling of its time")
+        self.open[entry.dataset, counter] = entry
+        self.accounts[entry.dataset] = replace(account, spent=spent, reservations=counter, fingerprint=entry.fingerprint)
 
     def _complete(self, entry: Entry) -> None:
         if self.open.pop((entry.dataset, entry.counter), None) is None:
@@ -382,15 +385,12 @@ def _key(connection: sqlite3.Connection) -> bytes:
 def _hash(row: _Row) -> str:
     """SHA-256 of the row, the previous row's hash included, as canonical JSON."""
     content = {name: value for name, value in row.items() if name != "hash"}
-    # A BLOB has no place in a row; written as its repr it cannot match the text that was hashed.
-    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":"), default=repr).encode()).hexdigest()
+    return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
 
 
 def _entry(row: _Row) -> Entry:
     """The row as an Entry; ValueError if a value is not of the kind that `_Books.append` writes."""
-    numbers = isinstance(row["counter"], int) and isinstance(row["epsilon"], float) and isinstance(row["delta"], float)
-    texts = all(isinstance(row[name], str) for name in ("kind", "dataset", "rho", "fingerprint", "mechanism", "created"))
-    if not (numbers and texts and row["kind"] in list(Kind)):
+    if {name: type(value) for name, value in row.items()} != _TYPES:
         raise ValueError("it holds a value that no ledger writes")
     if not re.fullmatch(r"[0-9]+/[1-9][0-9]*", row["rho"]):
         raise ValueError(f"its rho, {row['rho']!r}, is not a fraction of natural numbers")
@@ -423,8 +423,8 @@ def _refusal(path: Path, dataset: str, rho: Fraction, account: Account | None) -
         for value in (rho, account.spent, account.ceiling)
     )
     return (
-        f"rho must fit under the ceiling of dataset {dataset!r}, got {asked} with {spent} spent of {ceiling}, epsilon at"
-        f" delta {account.delta:g}: use a release already made, ask for less, or raise the ceiling with {remedy}."
+        f"rho must fit under the ceiling of dataset {dataset!r}, got {asked} with {spent} spent of {ceiling}, epsilon"
+        f" at delta {account.delta:g}: use a release already made, ask for less, or raise the ceiling with {remedy}."
     )
 
 
