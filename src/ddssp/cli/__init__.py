@@ -6,7 +6,6 @@ stdout is data, stderr is progress. Exit codes: 0 ok, 2 bad usage or input, 3 re
 from __future__ import annotations
 
 import io
-import os
 import sys
 
 import typer
@@ -55,9 +54,6 @@ def main() -> None:
         if isinstance(end, SystemExit) and end.code != 130:  # typer's own for Ctrl-C
             raise
         _fail("interrupted; what the ledger has reserved stays spent, and no file was written.", 130)
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader has enough: nothing left to say
-        raise SystemExit(0) from None
     except Exception as error:
         from ddssp.privacy.budget import BudgetError
 

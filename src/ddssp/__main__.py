@@ -1,0 +1,5 @@
+"""`python -m ddssp`: the command line."""
+
+from ddssp.cli import main
+
+main()
