@@ -49,7 +49,7 @@ class Equations:
 
     @cached_property
     def H(self) -> Array:
-        return np.asarray(self.basis.T @ self.moments.matrix @ self.basis)
+        return self._within(self.moments.matrix, self.basis)
 
     @cached_property
     def b(self) -> Array:
@@ -98,8 +98,13 @@ class Equations:
         variance = self.moments.variance
         if how is Shrinkage.EMPIRICAL_BAYES and variance is not None:
             squares = self.basis**2
-            return empirical_bayes(self.H, self.b, squares.T @ variance @ squares, squares.T @ variance @ self.response**2)
+            return empirical_bayes(self.H, self.b, self._within(variance, squares), squares.T @ (variance @ self.response**2))
         return floored(self.H, self.b, self.total) if how is Shrinkage.FLOOR else least_squares(self.H, self.b)
+
+    def _within(self, G: Array, R: Array) -> Array:
+        """R'GR; R selects rows unless the regression goes through the origin."""
+        x = self.features
+        return G[np.ix_(x, x)] if R.shape[1] == len(x) else np.asarray(R.T @ G @ R)
 
     def default_shrinkage(self) -> Shrinkage:
         """Empirical Bayes where the noise is known, a public eigenvalue floor where it is not."""

@@ -184,7 +184,9 @@ def indicators(block: Block, schema: Schema) -> tuple[list[tuple[Array, float]],
     """For each level of the target, ±1 for having it or not as a linear function of its block's rows; and the levels."""
     column = schema.resolved[block.column or ""]
     if isinstance(column, Numeric) or (block.is_scalar and len(block.squares) > 1):
-        raise ValueError(f"target {block.column!r} is a number, not a class; a target to classify must be boolean or categorical.")
+        raise ValueError(
+            f"target {block.column!r} is a number, not a class; a target to classify must be boolean or categorical."
+        )
     if block.is_scalar:
         last = float(np.sign(block.A[0, -1]))
         return [(np.array([-last]), 0.0), (np.array([last]), 0.0)], column.all_levels
