@@ -41,7 +41,15 @@ def test_mark_at_the_beginning_windows_line_ends_and_columns_in_another_order(tm
 
 
 def test_text_that_is_not_utf8(tmp_path):
-    assert cells(csv(tmp_path, b"a,b\n\xff\xfe,1\n")) == [{"a": b"\xff\xfe", "b": b"1"}]
+    assert cells(csv(tmp_path, b"a,b\n\xff\xc3\xa4,1\n")) == [{"a": "\ufffdä".encode(), "b": b"1"}]
+    assert cells(csv(tmp_path, b"a,b\n1,2\n\xff\n3,\xc3")) == [{"a": b"1", "b": b"2"}, {"a": b"3", "b": b"\xef\xbf\xbd"}]
+
+
+def test_a_character_cut_by_a_block_is_put_together(tmp_path, monkeypatch):
+    monkeypatch.setattr(table, "BLOCK", 64)
+    rows = ["ä" * k for k in range(1, 20)]
+    got = cells(csv(tmp_path, "a,b\n" + "".join(f"{r},1\n" for r in rows)))
+    assert [row["a"].decode() for row in got] == rows
 
 
 def test_header_only(tmp_path):
@@ -75,7 +83,6 @@ UNREADABLE = {
     "text.parquet": b"a,b\n1,2\n",
     "zeros.parquet": b"\0" * 100,
     "open.csv": b'a,b\n"1,2\n' + b"x,y\n" * 20_000_000,
-    "header.csv": b"\xff,b\n1,2\n",
 }
 
 
@@ -102,6 +109,8 @@ def test_absent_and_double_columns(tmp_path):
         cells(csv(tmp_path, "a,c\n1,2\n"))
     with pytest.raises(DataError, match="column 'a' appears twice"):
         cells(csv(tmp_path, "a,a,b\n1,2,3\n"))
+    with pytest.raises(DataError, match="column 'a' of the schema is absent"):
+        cells(csv(tmp_path, b"\xff,b\n1,2\n"))
 
 
 def test_parquet_cut_short(tmp_path):

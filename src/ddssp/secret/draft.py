@@ -18,6 +18,9 @@ from ddssp.secret.table import batches, names
 MAX_LEVELS = 50
 """A drafted column has at most so many levels; the rest is `other`."""
 
+MAX_LENGTH = 100
+"""Longer texts are no levels."""
+
 
 def draft(source: Any) -> Schema:
     """Kinds, bounds and levels as the data shows them.
@@ -63,7 +66,7 @@ def _words(array: pa.Array) -> list[str]:
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         distinct = distinct.cast(pa.large_string()).view(pa.large_binary())
     words = (v.decode("utf-8", "replace") if isinstance(v, bytes) else f"{v:g}" for v in distinct.to_pylist())
-    return sorted({word for word in words if printable(word) and "\ufffd" not in word})
+    return sorted({word for word in words if len(word) <= MAX_LENGTH and printable(word) and "\ufffd" not in word})
 
 
 def _outward(low: float, high: float) -> tuple[float, float]:

@@ -6,9 +6,10 @@ out; text that is not a number is a missing number.
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 
@@ -81,10 +82,8 @@ def _opened(path: Path, columns: tuple[str, ...] = ()) -> Any:
     import pyarrow.csv as pv
 
     delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    # Arrow finds no header in a file that is nothing but one line without an end.
-    source = path if path.stat().st_size > 2**16 else pa.BufferReader(path.read_bytes() + b"\n")
     return pv.open_csv(
-        source,
+        pa.PythonFile(_Utf8(path.open("rb")), mode="r"),
         read_options=pv.ReadOptions(block_size=BLOCK),
         parse_options=pv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _row: "skip"),
         convert_options=pv.ConvertOptions(
@@ -95,3 +94,28 @@ def _opened(path: Path, columns: tuple[str, ...] = ()) -> Any:
             check_utf8=False,
         ),
     )
+
+
+class _Utf8:
+    """A file as UTF-8 whatever its bytes are, ended by a line end.
+
+    Arrow's reader cannot leave out a line that is not UTF-8 (it fails, quoting a byte), and finds no header in a file that
+    is nothing but one line without an end.
+    """
+
+    closed = False
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._decoder, self._ended = file, codecs.getincrementaldecoder("utf-8")("replace"), False
+
+    def read(self, size: int) -> bytes:
+        while not self._ended:
+            raw = self._file.read(size)
+            self._ended = len(raw) < size
+            text = self._decoder.decode(raw, final=self._ended) + ("\n" if self._ended else "")
+            if text:
+                return text.encode()
+        return b""
+
+    def close(self) -> None:
+        self._file.close()
