@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -72,5 +73,7 @@ def _words(array: pa.Array) -> list[str]:
 def _outward(low: float, high: float) -> tuple[float, float]:
     """Bounds rounded outward to two digits of the range; within what a schema accepts."""
     low, high = max(low, -1e300), min(high, 1e300)
-    step = 10.0 ** np.floor(np.log10(max(high - low, 1e-300)) - 1)
-    return float(np.floor(low / step) * step), float(np.ceil(high / step) * step)
+    digits = 1 - math.floor(math.log10(max(high - low, 1e-300)))
+    step = 10.0**-digits
+    places = max(digits, 0)
+    return round(float(np.floor(low / step) * step), places), round(float(np.ceil(high / step) * step), places)
