@@ -1,33 +1,57 @@
-# Each target sets up .venv by itself: with uv if it is there, else with venv and pip.
+# Each target sets up .venv by itself: with uv if it is there, else with venv and pip. Python 3.11 or newer is all it needs.
 PYTHON ?= python3
 BIN := .venv/bin
-STAMP := .venv/.installed
 
-.PHONY: install demo test lint bench clean
+# $(call packages,ARGUMENTS) installs into .venv.
+ifneq ($(shell command -v uv 2>/dev/null),)
+  create = uv venv --quiet --allow-existing --python $(PYTHON) .venv
+  packages = uv pip install --quiet --python $(BIN)/python $(1)
+else
+  create = $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+  packages = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(1)
+endif
 
-install: $(STAMP)
+.PHONY: help install demo test lint bench clean
 
-$(STAMP): pyproject.toml
-	@if command -v uv >/dev/null 2>&1; then \
-	  uv venv --quiet --allow-existing --python $(PYTHON) .venv && uv pip install --quiet --python $(BIN)/python -e '.[speed,sklearn,report,demo]' --group dev; \
-	else \
-	  $(PYTHON) -m venv .venv && $(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1' && \
-	  $(BIN)/python -m pip install --quiet -e '.[speed,sklearn,report,demo]' --group dev; \
-	fi
-	@touch $(STAMP)
+help:
+	@echo 'make demo     release a health survey privately, fit it, compare with the exact regression'
+	@echo 'make test     ruff, mypy and all tests'
+	@echo 'make lint     ruff and mypy'
+	@echo 'make bench    accuracy and speed of the moments mechanism (needs the paper'"'"'s datasets, DDSSP_DATA)'
+	@echo 'make install  everything for development, into .venv'
+	@echo 'make clean    remove .venv and what the demo left'
 
-demo: install
-	$(BIN)/ddssp demo
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Python 3.11 or newer is needed, this is %s: make PYTHON=python3.12" % sys.version.split()[0] if sys.version_info < (3, 11) else 0)'
+	@echo 'setting up .venv'
+	@$(create)
+
+.venv/.demo: pyproject.toml | $(BIN)/python
+	@echo 'installing ddssp and what the demo needs'
+	@$(call packages,-e '.[demo]')
+	@touch $@
+
+.venv/.dev: pyproject.toml | $(BIN)/python
+	@echo 'installing ddssp and the tools for development: a few minutes the first time'
+	@$(call packages,-e '.[speed$(comma)sklearn$(comma)report$(comma)demo]' --group dev)
+	@touch $@ .venv/.demo
+
+comma := ,
+
+install: .venv/.dev
+
+demo: .venv/.demo
+	@$(BIN)/ddssp demo
 
 test: lint
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto
 
-lint: install
+lint: .venv/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: install
+bench: .venv/.dev
 	$(BIN)/python benchmarks/moments.py
 
 clean:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")  # one test per core is faster than one test on all of them
+
 from pathlib import Path
 
 import pytest
