@@ -16,6 +16,7 @@ app = typer.Typer(
     name="ddssp",
     help="Differentially private regression on tabular data: release once, regress for ever.",
     no_args_is_help=True,
+    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget.",
@@ -37,10 +38,10 @@ def _root(
     pass
 
 
+demo.register(app)
 owner.register(app)
 analyst.register(app)
 synth.register(app)
-demo.register(app)
 
 
 def main() -> None:

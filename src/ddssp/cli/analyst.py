@@ -15,9 +15,12 @@ ReleaseFile = Annotated[Path, typer.Argument(help="Release file (.ddssp).", meta
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
+PANEL = "For analysts, who have the release only"
+
+
 def register(app: typer.Typer) -> None:
-    app.command("fit")(fit)
-    app.command("info")(info)
+    app.command("fit", rich_help_panel=PANEL)(fit)
+    app.command("info", rich_help_panel=PANEL)(info)
 
 
 MODELS = ("linear", "logistic", "poisson", "naive-bayes", "ridge", "elastic-net")

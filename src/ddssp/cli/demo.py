@@ -53,7 +53,7 @@ MEANING = {
 
 
 def register(app: typer.Typer) -> None:
-    app.command("demo")(demo)
+    app.command("demo", rich_help_panel="To begin with")(demo)
 
 
 def demo(

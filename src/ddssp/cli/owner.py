@@ -16,6 +16,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing output file.")]
 
 
+PANEL = "For the data's owner, who has the rows"
+
+
 def register(app: typer.Typer) -> None:
     schema = typer.Typer(no_args_is_help=True, help="Draft and check schemas (owner only: both look at the data).")
     schema.command("draft")(draft)
@@ -24,9 +27,9 @@ def register(app: typer.Typer) -> None:
     ledger.command("budget")(budget)
     ledger.command("show")(show)
     ledger.command("verify")(verify)
-    app.command("release")(release)
-    app.add_typer(schema, name="schema")
-    app.add_typer(ledger, name="ledger")
+    app.command("release", rich_help_panel=PANEL)(release)
+    app.add_typer(schema, name="schema", rich_help_panel=PANEL)
+    app.add_typer(ledger, name="ledger", rich_help_panel=PANEL)
 
 
 def release(

@@ -7,9 +7,11 @@ from typing import Annotated
 
 import typer
 
+from ddssp.cli.analyst import PANEL
+
 
 def register(app: typer.Typer) -> None:
-    app.command("synth")(synth)
+    app.command("synth", rich_help_panel=PANEL)(synth)
 
 
 def synth(
