@@ -101,6 +101,7 @@ def _results(survey: Any, fit: LinearFit) -> dict[str, Any]:
         "delta": DELTA,
         "unit": SCHEMA["unit"],
         "private": fit.coef,
+        "interval": {name: ends if np.isfinite(ends).all() else None for name, ends in fit.conf_int(0.95).items()},
         "exact": exact.coef,
         "rmse": rmse,
         "verdict": _verdict(rmse),
@@ -110,12 +111,15 @@ def _results(survey: Any, fit: LinearFit) -> dict[str, Any]:
 def _tell(results: dict[str, Any], folder: Path) -> None:
     from ddssp.cli.show import emit_table, number
 
-    private, exact = results["private"], results["exact"]
-    rows = [(name, MEANING[name], number(private[name]), number(exact[name])) for name in private]
+    private, interval, exact = results["private"], results["interval"], results["exact"]
+    ends = {name: f"{number(i[0])} … {number(i[1])}" if i else "not identified" for name, i in interval.items()}
+    rows = [(name, MEANING[name], number(private[name]), ends[name], number(exact[name])) for name in private]
+    held = sum(i is None or i[0] <= exact[name] <= i[1] for name, i in interval.items())
     title = f"Doctor visits a year, linear regression: private (ε = {EPSILON:g}, δ = {DELTA:g}) beside exact"
-    emit_table(title, ("", "meaning", "private", "exact"), rows, text=("meaning",))
+    emit_table(title, ("", "meaning", "private", "95 % interval", "exact"), rows, text=("meaning",))
     print(results["verdict"])
-    print("Coefficients of rare groups (poor health: 1.5 % of the rows) are the least certain.")
+    print(f"The exact coefficient lies within its private interval for {held} of {len(exact)}; a rare group (poor health,")
+    print("1.5 % of the rows) has the widest.")
     print(f"The unit of privacy is a {results['unit']}: the survey has 5,912 people with up to five rows each.")
     print(f"Left in {folder}/: schema.toml, survey.ddssp, results.json.")
     print(f"Next, at no further privacy cost: ddssp fit {folder}/survey.ddssp --target disea")
