@@ -195,7 +195,10 @@ def _by_value(values: NDArray[np.float64], codes: Mapping[float, int]) -> NDArra
     known = np.array(sorted(codes), np.float64)
     if not len(known):
         return np.full(len(values), -1, np.int32)
-    position = np.minimum(np.searchsorted(known, values), len(known) - 1)
+    if np.array_equal(known, known[0] + np.arange(len(known))):  # codes 0 … m − 1, say: no search
+        position = np.clip(np.nan_to_num(values - known[0]), 0, len(known) - 1).astype(np.intp)
+    else:
+        position = np.minimum(np.searchsorted(known, values), len(known) - 1)
     found = np.array([codes[v] for v in known.tolist()], np.int32)[position]
     return np.where(known[position] == values, found, np.int32(-1))
 
