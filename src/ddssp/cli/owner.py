@@ -54,7 +54,17 @@ def release(
     from ddssp.frame import require
     from ddssp.released import require_writable
 
-    plan = curate.plan(schema, epsilon=epsilon, delta=delta, mechanism=mechanism, target=target, ledger=ledger, dataset=dataset)
+    plan = curate.plan(
+        schema,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism=mechanism,
+        target=target,
+        inference=inference,
+        model_size=model_size,
+        ledger=ledger,
+        dataset=dataset,
+    )
     require_writable(output, force=force)
     require(tuple(plan.schema.columns), curate.columns_of(data))
     curate.require_covered(plan)
