@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from ddssp.coding import sources
+from ddssp.column import Numeric
+from ddssp.encoding import Encoding
 from ddssp.frame import DataError
 from ddssp.mechanism import Mechanism, Progress
 from ddssp.mechanism.aim import AIM, MODEL_SIZE, Inference
 from ddssp.mechanism.moments import MomentsMechanism
+from ddssp.mechanism.task import TaskMechanism
 from ddssp.privacy.budget import Budget, BudgetError
+from ddssp.privacy.curator import Link
 from ddssp.privacy.ledger import Ledger, Reservation
 from ddssp.released import Release
 from ddssp.schema import Schema, SchemaError
 from ddssp.secret.counts import Counts, Layout, counts
 from ddssp.secret.draft import draft
 from ddssp.secret.noise import Noise, OpenDPNoise
-from ddssp.secret.table import batches, names
+from ddssp.secret.rows import Rows
+from ddssp.secret.table import batches, names, require_rewindable
 from ddssp.secret.vault import Vault
 
-MECHANISMS: dict[str, Callable[[str | None], Mechanism]] = {
-    "moments": lambda target: MomentsMechanism(target=target),
-    "aim": lambda target: AIM(target=target),
-    "auto": lambda target: MomentsMechanism(target=target),
-}
+MECHANISMS = ("auto", "moments", "aim", "task")
+MODELS = ("auto", "linear", "logistic")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +54,7 @@ def plan(
     delta: float,
     mechanism: str = "auto",
     target: str | None = None,
+    model: str = "auto",
     inference: str = "auto",
     model_size: float = MODEL_SIZE,
     ledger: Ledger | str | Path | None = None,
@@ -66,19 +68,58 @@ def plan(
             "check each against the codebook and delete the to_confirm lines."
         )
     if mechanism not in MECHANISMS:
-        raise ValueError(f"mechanism must be one of {', '.join(sorted(MECHANISMS))}, got {mechanism!r}.")
+        raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {mechanism!r}.")
+    if model not in MODELS:
+        raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}.")
     if target is not None and target not in schema.resolved:
         raise ValueError(f"target must be a column of the schema, got {target!r}; it has {', '.join(schema.resolved)}.")
+    chosen = _chosen(mechanism, schema, target, model)
     out = Plan(
         schema=schema,
         budget=Budget(epsilon=epsilon, delta=delta),
-        mechanism=_with_options(MECHANISMS[mechanism](target), schema, inference, model_size),
+        mechanism=_with_options(chosen, schema, inference, model_size),
         target=target,
         ledger=Ledger(ledger) if isinstance(ledger, str | Path) else ledger,
         dataset=dataset or schema.name,
     )
     out.layout.check()
     return out
+
+
+def _chosen(mechanism: str, schema: Schema, target: str | None, model: str) -> Mechanism:
+    """The mechanism by name; `auto` is `task` for a declared target that one regression can explain, else `moments`.
+
+    Chosen by the schema and the request alone, never by the data.
+    """
+    if mechanism == "aim":
+        return AIM(target=target)
+    link = None if target is None else _link(schema, target, model)
+    if mechanism == "moments" or (mechanism == "auto" and (link is None or not _plain(schema))):
+        if model != "auto":
+            raise ValueError(f"model is for mechanism task, got {model!r} with {mechanism}; leave it out.")
+        return MomentsMechanism(target=target)
+    if target is None:
+        raise ValueError("target must be declared for mechanism task; name the column to explain, or use mechanism moments.")
+    if link is None:
+        raise ValueError(f"target {target!r} has neither numbers nor two levels, which mechanism task needs; use moments.")
+    if not _plain(schema):
+        raise ValueError("mechanism task cannot encode columns by vectors; use moments.")
+    return TaskMechanism(target=target, link=link)
+
+
+def _link(schema: Schema, target: str, model: str) -> Link | None:
+    """Logistic for two levels, least squares for other numbers, None for what is neither."""
+    encoding = Encoding.centred(schema)
+    if target not in encoding.columns or not encoding.block(target).is_scalar or len(encoding.columns) < 2:
+        return None
+    two = schema.resolved[target].size == 2 and not isinstance(schema.resolved[target], Numeric)
+    if model == "logistic" and not two:
+        raise ValueError(f"target {target!r} must have two levels for model logistic; use linear.")
+    return Link.LOGIT if two and model != "linear" else Link.IDENTITY
+
+
+def _plain(schema: Schema) -> bool:
+    return all(b.is_scalar or b.contrast != "none" for b in Encoding.centred(schema))
 
 
 def _with_options(mechanism: Mechanism, schema: Schema, inference: str, model_size: float) -> Mechanism:
@@ -97,6 +138,7 @@ def release(
     delta: float,
     mechanism: str = "auto",
     target: str | None = None,
+    model: str = "auto",
     inference: str = "auto",
     model_size: float = MODEL_SIZE,
     ledger: Ledger | str | Path | None = None,
@@ -110,7 +152,11 @@ def release(
 
     Args:
         data: a frame (pandas, polars, Arrow, DuckDB, a mapping of arrays) or the path of a Parquet or CSV file.
-        target: gives the blocks of one column more of the budget; every other column can still be a target.
+        mechanism: `moments` and `aim` answer every regression for ever; `task` answers one, the best; `auto` is `task` if a
+            target is declared, else `moments`.
+        target: the column that `task` explains; with `moments` its blocks get more of the budget, and every other column can
+            still be a target.
+        model: what `task` fits: linear, logistic, or by the target's levels.
         inference, model_size: how `aim` estimates all marginals (auto, pgm or tree), and the MB its graphical model may take.
 
     >>> s = Schema(columns={"x": {"kind": "numeric", "low": 0, "high": 1}, "y": {"kind": "boolean"}})
@@ -123,6 +169,7 @@ def release(
         delta=delta,
         mechanism=mechanism,
         target=target,
+        model=model,
         inference=inference,
         model_size=model_size,
         ledger=ledger,
@@ -145,9 +192,12 @@ def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progr
     tell = progress or (lambda _what, _share: None)
     tell("counting", 0.0)
     layout = plan.layout
+    if plan.mechanism.passes:
+        require_rewindable(data)
     exact = _counted(data, plan.schema, layout)
     reservation = _reserve(plan)
-    vault = Vault(exact, plan.budget.rho, noise)
+    rows = Rows(lambda: batches(data, _read(plan.schema, layout)), plan.schema, plan.mechanism.counted(plan.schema))
+    vault = Vault(exact, plan.budget.rho, noise, rows)
     found = plan.mechanism.run(vault, plan.schema, tell)
     if plan.ledger is not None and reservation is not None:
         plan.ledger.complete(reservation)
@@ -159,6 +209,7 @@ def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progr
         rho=plan.budget.rho,
         measurements=found.measurements,
         marginals=found.marginals,
+        fitted=found.fitted,
         target=plan.target,
         private=noise.private,
         entry=None if reservation is None else _entry(reservation),

@@ -27,8 +27,10 @@ from ddssp.encoding import Encoding
 from ddssp.inference.noise_covariance import BlockNoise, block_noise
 from ddssp.inference.psd import assembled
 from ddssp.marginal import Measurement, PairMarginals
+from ddssp.mechanism import Fitted
 from ddssp.moments import Moments, moments
 from ddssp.privacy.budget import Budget, Neighbours
+from ddssp.privacy.curator import Link
 from ddssp.schema import Schema
 
 if TYPE_CHECKING:
@@ -39,6 +41,7 @@ if TYPE_CHECKING:
     from ddssp.model.path import PenalisedFit
     from ddssp.model.poisson import PoissonFit
     from ddssp.model.solve import Shrinkage
+    from ddssp.model.task import TaskLogisticFit
 
 FORMAT = 1
 SEAL = b"sha256:"
@@ -59,6 +62,7 @@ class Release:
         budget: the request (ε, δ); `rho` what was reserved for it.
         measurements: noisy answers and their σ; in the centred encoding (moments) or as marginals (aim).
         marginals: estimated pair marginals, where the mechanism works with tables.
+        fitted: the regression itself, where the mechanism made it.
         private: False if the noise was reproducible; such a release is for experiments only.
         entry: dataset, counter and row hash in the owner's ledger, if one was used.
         provenance: the software that made it, and its version.
@@ -70,6 +74,7 @@ class Release:
     rho: Fraction
     measurements: tuple[Measurement, ...]
     marginals: PairMarginals | None = None
+    fitted: Fitted | None = None
     target: str | None = None
     private: bool = True
     entry: dict[str, Any] | None = None
@@ -89,7 +94,8 @@ class Release:
             return assembled(self.measurements, self.encoding)
         except KeyError:
             raise ReleaseError(
-                f"this {self.mechanism} release did not measure the products of all columns, which other regressions need."
+                f"this {self.mechanism} release did not measure the products of all columns, which other regressions need; "
+                f"it answers the one it was made for: --target {self.target}."
             ) from None
 
     @cached_property
@@ -110,7 +116,10 @@ class Release:
         Without an intercept the regression goes through the origin of the original scale.
         """
         from ddssp.model.linear import linear
+        from ddssp.model.task import answers, linear_fit
 
+        if answers(self.fitted, Link.IDENTITY, target) and features is None and intercept and shrinkage is None:
+            return linear_fit(self.fitted, self.schema)
         return linear(
             self.moments,
             self.schema,
@@ -129,13 +138,16 @@ class Release:
         approximation: str = "exact-split",
         radius: float = 6.0,
         shrinkage: Shrinkage | None = None,
-    ) -> LogisticFit | MulticlassFit:
+    ) -> LogisticFit | MulticlassFit | TaskLogisticFit:
         """Logistic regression of `target`, a column with levels, on `features` (default: all other columns).
 
         With more than two levels: one against the rest for each.
         """
         from ddssp.model.logistic import logistic
+        from ddssp.model.task import answers, logistic_fit
 
+        if answers(self.fitted, Link.LOGIT, target) and features is None and shrinkage is None:
+            return logistic_fit(self.fitted, self.schema)
         return logistic(
             self.moments,
             self.schema,
@@ -219,6 +231,8 @@ class Release:
         members = {"measurements.npy": _npy(flat)}
         if self.marginals is not None:
             members["burt.npy"] = _npy(self.marginals.burt)
+        if self.fitted is not None:
+            members["theta.npy"] = _npy(self.fitted.theta)
         manifest = self.header() | {
             "domain": {name: column.size for name, column in self.schema.resolved.items()},
             "encoding": list(self.encoding.names),
@@ -237,6 +251,7 @@ class Release:
             "private": self.private,
             "mechanism": self.mechanism,
             "target": self.target,
+            "link": None if self.fitted is None else self.fitted.link.value,
             "epsilon": self.budget.epsilon,
             "delta": self.budget.delta,
             "rho": str(self.rho),
@@ -323,6 +338,7 @@ def _release(manifest: dict[str, Any], members: dict[str, bytes]) -> Release:
         rho=Fraction(manifest["rho"]),
         measurements=measurements,
         marginals=marginals,
+        fitted=_fitted(manifest, members),
         target=manifest["target"],
         private=manifest["private"] is True,
         entry=manifest["ledger"],
@@ -330,7 +346,17 @@ def _release(manifest: dict[str, Any], members: dict[str, bytes]) -> Release:
     )
     if list(release.encoding.names) != manifest["encoding"]:
         raise ReleaseError("has an encoding that does not follow from its schema; upgrade ddssp.")
+    if (fitted := release.fitted) is not None:
+        rows = release.encoding.size - release.encoding.block(fitted.target).rows
+        if fitted.theta.shape != (rows,) or not np.isfinite(fitted.theta).all():
+            raise ReleaseError("has coefficients that do not fit its encoding.")
     return release
+
+
+def _fitted(manifest: dict[str, Any], members: dict[str, bytes]) -> Fitted | None:
+    if "theta.npy" not in members:
+        return None
+    return Fitted(target=str(manifest["target"]), link=Link(manifest["link"]), theta=_array(members["theta.npy"]))
 
 
 def _npy(array: NDArray[np.float64]) -> bytes:

@@ -6,13 +6,25 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ddssp.encoding import Encoding
 from ddssp.marginal import Measurement, PairMarginals
-from ddssp.privacy.curator import Curator
+from ddssp.privacy.curator import Curator, Link
 from ddssp.schema import Schema
 
 Progress = Callable[[str, float], None]
 """Called with what is being done (public) and the share of the work that is done."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Fitted:
+    """A regression that the mechanism itself made: coefficients of the centred encoding without the target, intercept first."""
+
+    target: str
+    link: Link
+    theta: NDArray[np.float64]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -21,11 +33,17 @@ class Outcome:
 
     measurements: tuple[Measurement, ...]
     marginals: PairMarginals | None = None
+    fitted: Fitted | None = None
 
 
 class Mechanism(Protocol):
     @property
     def name(self) -> str: ...
+
+    @property
+    def passes(self) -> int:
+        """How often the rows are read again after they were counted."""
+        ...
 
     def counted(self, schema: Schema) -> Encoding:
         """The blocks whose statistics the mechanism will ask for; only these are counted."""

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from ddssp.domain import Clique, Domain
 from ddssp.encoding import Encoding, indicator, intercept
-from ddssp.inference import tree
+from ddssp.inference import pgm, tree
 from ddssp.marginal import Measurement, PairMarginals
 from ddssp.mechanism import Outcome, Progress
 from ddssp.privacy.budget import BudgetError, gaussian_rho, selection_rho
@@ -42,6 +42,9 @@ TARGET_WEIGHT = 10.0
 MODEL_SIZE = 200.0
 """MB that the graphical model may take at the end, as in the paper."""
 
+SAFE = 4
+"""How much larger than the bound a greedily built junction tree is taken to be at most."""
+
 WIDE = 60
 """Attributes beyond which `auto` takes the tree step."""
 
@@ -51,6 +54,11 @@ class Inference(Enum):
 
     PGM = "pgm"
     TREE = "tree"
+
+    @property
+    def mechanism(self) -> str:
+        """What a release made with it calls its mechanism."""
+        return "aim" if self is Inference.PGM else "aim-tree"
 
     @classmethod
     def named(cls, name: str, domain: Domain) -> Inference:
@@ -152,7 +160,11 @@ class AIM:
 
     @property
     def name(self) -> str:
-        return "aim" if self.inference is Inference.PGM else "aim-tree"
+        return self.inference.mechanism
+
+    @property
+    def passes(self) -> int:
+        return 0
 
     def counted(self, schema: Schema) -> Encoding:
         return Encoding(tuple(indicator(a.name, a.size) for a in schema.domain()))
@@ -171,7 +183,9 @@ class AIM:
             if last:
                 sigma, epsilon = last_noise(curator.remaining)
             # SELECT
-            clique = selected(curator, candidates, estimate, sigma=sigma, epsilon=epsilon)
+            used = 1.0 if last else 1 - float((curator.remaining - gaussian_rho(1, sigma) - selection_rho(epsilon)) / budget)
+            allowed = self._affordable(candidates, domain, measurements, used)
+            clique = selected(curator, allowed, estimate, sigma=sigma, epsilon=epsilon)
             # MEASURE
             progress(" × ".join(clique), 1 - float(curator.remaining / budget))
             measurements += measured(curator, domain, [clique], least_sigma(curator.remaining) if last else sigma)
@@ -181,11 +195,31 @@ class AIM:
             change = np.abs(_table(estimate, clique) - _table(before, clique)).sum()
             if change <= math.sqrt(2 / math.pi) * sigma * domain.size(clique):
                 sigma, epsilon = sigma / 2, epsilon * 2
-        return Outcome(measurements=tuple(measurements), marginals=estimate)
+        marginals = estimate if self.inference is Inference.PGM else tree.semidefinite(estimate)
+        return Outcome(measurements=tuple(measurements), marginals=marginals)
 
     @property
     def _engine(self) -> Engine:
-        return tree
+        return pgm if self.inference is Inference.PGM else tree
+
+    def _affordable(
+        self, candidates: Candidates, domain: Domain, measurements: Sequence[Measurement], used: float
+    ) -> Candidates:
+        """The candidates with which a graphical model stays within its limit times the share of the budget used.
+
+        Edge cases: what is measured already is always allowed; the tree step has no limit.
+        """
+        if self.inference is Inference.TREE:
+            return candidates
+        held, sizes = {m.clique for m in measurements}, domain.sizes
+        limit, now = self.model_size * used, pgm.model_size(domain, held)
+
+        def fits(clique: Clique) -> bool:
+            # Joining the smaller attribute to every clique would do, so most candidates need no tree of their own.
+            most = now * min(sizes[name] for name in clique)
+            return clique in held or SAFE * most <= limit or pgm.model_size(domain, (*held, clique)) <= limit
+
+        return candidates.keep(fits)
 
     def _workload(self, domain: Domain) -> Workload:
         if self.workload is not None:

@@ -68,6 +68,7 @@ class MomentsMechanism:
 
     target: str | None = None
     name: ClassVar[str] = "moments"
+    passes: ClassVar[int] = 0
 
     def counted(self, schema: Schema) -> Encoding:
         return Encoding.centred(schema)

@@ -77,6 +77,45 @@ class Discrepancy:
     penalties: NDArray[np.float64]
 
 
+class Link(Enum):
+    """What a linear score predicts: the target itself, or the chance that it is at its upper end."""
+
+    IDENTITY = "identity"
+    LOGIT = "logit"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Working:
+    """A fit in the making: residuals are taken at its coefficients, which are public.
+
+    Linear: r = y − z'θ with y in [−1, 1]. Logit: r = (y + 1)/2 − σ(z'θ).
+    """
+
+    features: tuple[Block, ...]
+    target: Block
+    theta: NDArray[np.float64]
+    link: Link = Link.IDENTITY
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Residuals:
+    """A question about residuals, answered in one pass over the rows.
+
+    Gradient blocks Σ_i z_[j] clip_c(r_i), one record moves block j by at most c √κ_j; and how many records have |r| in each of
+    the bins that `edges` end (the last one is open), one record moves one of them by 1.
+    """
+
+    working: Working
+    clip: float
+    sigmas: tuple[float, ...]
+    edges: tuple[float, ...]
+    sigma_bins: float
+
+
+RESIDUAL = 2**15 - 1
+"""Clipped residuals are rounded towards 0 to multiples of clip / RESIDUAL, so that gradients lie on a lattice."""
+
+
 class Curator(Protocol):
     @property
     def remaining(self) -> Fraction:
@@ -89,4 +128,8 @@ class Curator(Protocol):
 
     def select(self, candidates: Discrepancy, epsilon: float) -> int:
         """Index of a candidate with a high score, by the exponential mechanism; costs ε²/8."""
+        ...
+
+    def residuals(self, asked: Residuals) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+        """Noisy gradient blocks and residual histogram; costs Σ_j c² κ_j / 2σ_j² + 1 / 2σ_bins²."""
         ...

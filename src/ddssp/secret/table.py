@@ -119,3 +119,9 @@ class _Utf8:
 
     def close(self) -> None:
         self._file.close()
+
+
+def require_rewindable(source: Any) -> None:
+    """Refuses a stream that can be read only once, before anything of it is read."""
+    if isinstance(source, pa.RecordBatchReader):
+        raise DataError("data must be readable more than once for mechanism task; pass a table or a file, or use moments.")

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from ddssp.encoding import Block
 from ddssp.privacy.budget import BudgetError, gaussian_rho, selection_rho
-from ddssp.privacy.curator import Discrepancy, Form, Query
+from ddssp.privacy.curator import RESIDUAL, Discrepancy, Form, Query, Residuals
 from ddssp.secret.counts import Counts, Secret
 from ddssp.secret.noise import Noise
+from ddssp.secret.rows import Rows
 
 SCORE_GRID = 2**10
 """Scores of a selection are rounded to 1/1024; the rounding is in their sensitivity."""
@@ -34,10 +35,11 @@ class Vault(Secret):
     rest of the reservation does not cover raises BudgetError and draws nothing.
     """
 
-    def __init__(self, counts: Counts, rho: Fraction, noise: Noise) -> None:
+    def __init__(self, counts: Counts, rho: Fraction, noise: Noise, rows: Rows | None = None) -> None:
         self._counts = counts
         self._noise = noise
         self._remaining = rho
+        self._rows = rows
 
     @property
     def remaining(self) -> Fraction:
@@ -55,6 +57,18 @@ class Vault(Secret):
         # One record moves an L1 distance by at most 1; rounding moves the difference of two scores by at most one step more.
         sensitivity = math.ceil(float(candidates.weights.max()) * SCORE_GRID) + 1
         return self._noise.noisy_max(grid, 2 * sensitivity / epsilon)
+
+    def residuals(self, asked: Residuals) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
+        if self._rows is None:
+            raise TypeError("this vault holds no rows to take residuals of.")
+        blocks, steps = asked.working.features, RESIDUAL / asked.clip
+        scales = [s * b.denominator * steps for b, s in zip(blocks, asked.sigmas, strict=True)]
+        charges = [gaussian_rho(b.bound * RESIDUAL**2, s) for b, s in zip(blocks, scales, strict=True)]
+        self._debit(sum(charges, gaussian_rho(1, asked.sigma_bins)))
+        gradient, bins = self._rows.answer(asked)
+        noisy = [self._noise.gaussian(np.clip(g, -SAFE, SAFE), s) for g, s in zip(gradient, scales, strict=True)]
+        values = [v / (b.denominator * steps) for v, b in zip(noisy, blocks, strict=True)]
+        return values, self._noise.gaussian(bins, asked.sigma_bins).astype(np.float64)
 
     def _debit(self, rho: Fraction) -> None:
         if rho > self._remaining:

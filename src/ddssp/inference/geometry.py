@@ -1,0 +1,95 @@
+"""Geometry: what noisy first moments say of the features, before any of their products is known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddssp.domain import Clique
+from ddssp.encoding import Block
+from ddssp.marginal import Measurement
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Geometry:
+    """Means and variances of P coordinates in J blocks, the intercept left out.
+
+    Args:
+        total: number of records.
+        sizes: rows of each block; `hot` says which are one-hot.
+        offset: mean of z, "P"; `share` the frequencies of one-hot levels (the mean of a scalar).
+        variance: of z, "P"; `doubt` the noise variance of each block's first moments, "J".
+        live: coordinates that anything is known about; a level with a negative noisy count is not.
+    """
+
+    total: float
+    sizes: NDArray[np.intp]
+    hot: NDArray[np.bool_]
+    offset: Array
+    share: Array
+    variance: Array
+    doubt: Array
+    live: NDArray[np.bool_]
+
+    @cached_property
+    def block(self) -> NDArray[np.intp]:
+        """Block of each coordinate."""
+        return np.repeat(np.arange(len(self.sizes)), self.sizes)
+
+    @cached_property
+    def reach(self) -> Array:
+        """Total variance of each block: a prior variance t of its coefficients explains t · reach."""
+        return np.maximum(self.by_block(self.variance * self.live), 1e-12)
+
+    @cached_property
+    def typical(self) -> Array:
+        """Geometric mean of n̂ · variance over each block's live coordinates."""
+        levels = np.maximum(self.by_block(self.live.astype(np.float64)), 1)
+        return np.asarray(np.exp(self.by_block(np.log(self.total * self.variance) * self.live) / levels))
+
+    def by_block(self, values: Array) -> Array:
+        """Sum over each block."""
+        return np.asarray(np.bincount(self.block, values, len(self.sizes)), np.float64)
+
+
+def geometry(blocks: tuple[Block, ...], known: Mapping[Clique, Measurement]) -> Geometry:
+    """Means, variances and frequencies from measured n̂, first moments and squares; kept within what is possible."""
+    total = max(float(known[()].values[0, 0]), 1.0)
+    parts = [(_scalar if b.is_scalar else _levels)(b, total, known) for b in blocks]
+    offset, share, variance, live = (np.concatenate(column) for column in zip(*(p[:4] for p in parts), strict=True))
+    return Geometry(
+        total=total,
+        sizes=np.array([b.rows for b in blocks]),
+        hot=np.array([not b.is_scalar for b in blocks]),
+        offset=offset,
+        share=share,
+        variance=variance,
+        live=live,
+        doubt=np.array([p[4] for p in parts]),
+    )
+
+
+Part = tuple[Array, Array, Array, NDArray[np.bool_], float]
+
+
+def _scalar(block: Block, total: float, known: Mapping[Clique, Measurement]) -> Part:
+    name = block.column or ""
+    first, square = known[name,], known.get((name, name))
+    mean = np.clip(first.values[0] / total, -1, 1)
+    second = block.kappa if square is None else square.values[0, 0] / total + 0.5
+    variance = np.clip(second - mean**2, min(2 * first.sigma / total, 1.0), 1.0)
+    return mean, mean, variance, np.array([True]), 2 * first.sigma**2
+
+
+def _levels(block: Block, total: float, known: Mapping[Clique, Measurement]) -> Part:
+    first = known[block.column or "",]
+    count = first.values[0] + total / block.rows
+    share = np.maximum(count, 0.5 * first.sigma)
+    share = share / share.sum()
+    return share - 1 / block.rows, share, share * (1 - share), count > 0, first.sigma**2

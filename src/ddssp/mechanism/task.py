@@ -1,0 +1,296 @@
+r"""The task mechanism: one declared target, one regression on its true loss, by rounds of noisy gradients.
+
+Gaussian charges add up, so sixteen gradients with a sixteenth of the budget each say as much about the minimiser as one with
+all of it, if they are put together well (inference/belief.py); and each is taken at a better point than the last, with a
+smaller clip.
+
+FIRST     n̂, and first moments of every block: means, variances, frequencies
+rounds    MEASURE   products of blocks, as far as not knowing them hurts more than the gradient's own noise
+          GRADIENT  Σ z clip_c(r) of all blocks and a histogram of |r|, in one pass over the rows
+          BELIEVE   θ with one prior variance per block; the next clip, or the curvature of a chance, from the histogram
+
+Guarantees: all noise is integer discrete Gaussian; what is asked next depends on answers only, and the Curator refuses to pass
+the total (adaptive composition of zCDP under a fixed ρ). One pass over the rows a round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ddssp.domain import Clique
+from ddssp.encoding import Block, Encoding
+from ddssp.inference.belief import UNMEASURED, Belief, Evidence, believed
+from ddssp.inference.geometry import Geometry, geometry
+from ddssp.inference.psd import combined
+from ddssp.marginal import Measurement
+from ddssp.mechanism import Fitted, Outcome, Progress
+from ddssp.mechanism.clip import EDGES, next_clip
+from ddssp.mechanism.moments import SLACK, measured
+from ddssp.privacy.curator import Curator, Form, Link, Query, Residuals, Working
+from ddssp.schema import Schema
+
+Array = NDArray[np.float64]
+
+ROUNDS = 16
+FIRST = 0.10
+"""Share of the budget for first moments."""
+
+BINS = 0.03
+"""Share of a round for the residual histogram."""
+
+PRODUCTS, LEARNING = 0.5, 6
+"""Largest share of a round for products of blocks, and the rounds after the first that ask for them."""
+
+CHANCE_EDGES, CHANCE_MIDDLES = (0.2, 0.4, 0.65), np.array([0.1, 0.3, 0.52, 0.82])
+"""|r| of a chance in four bins, for the mean of r², which is the mean curvature p (1 − p)."""
+
+BEND = 0.3
+"""Relative change of a logistic loss's curvature between the points of two gradients."""
+
+UNSEEN = 0.1
+"""Share of the smallest noticeable effect that every block is credited with when budget is divided."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskMechanism:
+    """A regression of `target` on all other columns: least squares, or logistic for two levels."""
+
+    target: str
+    link: Link
+    name: ClassVar[str] = "task"
+    passes: ClassVar[int] = ROUNDS
+
+    def counted(self, schema: Schema) -> Encoding:
+        return Encoding.centred(schema)
+
+    def run(self, curator: Curator, schema: Schema, progress: Progress) -> Outcome:
+        rho = float(curator.remaining)
+        problem = Problem(encoding=self.counted(schema), target=self.target, link=self.link)
+        progress("first moments", 0.0)
+        state = first(curator, problem, FIRST * rho)
+        for r in range(ROUNDS):
+            progress(f"round {r + 1} of {ROUNDS}", FIRST + (1 - FIRST) * r / ROUNDS)
+            left = float(curator.remaining)
+            state = round_of(curator, problem, state, left / (ROUNDS - r), number=r)
+        theta = np.r_[state.centre - state.geometry.offset @ state.belief.theta, state.belief.theta]
+        return Outcome(measurements=tuple(state.known.values()), fitted=Fitted(target=self.target, link=self.link, theta=theta))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Problem:
+    """What is regressed on what."""
+
+    encoding: Encoding
+    target: str
+    link: Link
+
+    @property
+    def constant(self) -> Block:
+        return self.encoding.blocks[0]
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        return tuple(b for b in self.encoding if b.column not in (None, self.target))
+
+    @property
+    def kappa(self) -> Array:
+        """κ of the intercept and of every block."""
+        return np.array([1.0, *(b.kappa for b in self.blocks)])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class State:
+    """What is known between rounds, all of it public.
+
+    Args:
+        known: measurements so far, one per clique.
+        levels: estimates of the score at the features' mean, with their weights; `centre` their mean.
+        scale: variance of the target on the scale of the score.
+        squares: measured mean of r², one per round, where the curvature follows from it.
+    """
+
+    known: dict[Clique, Measurement]
+    geometry: Geometry
+    belief: Belief
+    centre: float
+    clip: float
+    curvature: float
+    scale: float
+    evidence: tuple[Evidence, ...] = ()
+    levels: tuple[tuple[float, float], ...] = ()
+    squares: tuple[float, ...] = ()
+
+    @property
+    def weight(self) -> float:
+        """Curvature of the loss in the intercept's direction."""
+        return self.geometry.total * self.curvature
+
+
+def first(curator: Curator, problem: Problem, rho: float) -> State:
+    """The state before any gradient: n̂, first moments and squares, all with one σ."""
+    constant, rest = problem.constant, problem.encoding.blocks[1:]
+    asked = [Query(left=constant, right=b) for b in (constant, *rest)]
+    asked += [Query(left=b, right=b, form=Form.SQUARE) for b in rest if b.is_scalar and len(b.squares) > 1]
+    sigma = np.sqrt(sum(q.p for q in asked) / (2 * rho)) * SLACK
+    known = {m.clique: m for m in measured(curator, asked, np.full(len(asked), sigma))}
+    g = geometry(problem.blocks, known)
+    mean = float(np.clip(known[problem.target,].values[0, 0] / g.total, -1, 1))
+    square = known.get((problem.target, problem.target))
+    spread = float(np.clip((1.0 if square is None else square.values[0, 0] / g.total + 0.5) - mean**2, 0.002, 1))
+    if problem.link is Link.LOGIT:
+        chance = min(max((1 + mean) / 2, 0.01), 0.99)
+        centre, clip, curvature, scale = float(np.log(chance / (1 - chance))), 1.0, chance * (1 - chance), 1.0
+    else:
+        centre, clip, curvature, scale = mean, min(2.5 * float(np.sqrt(spread)), 2.0), 1.0, spread
+    prior = scale / (max(len(problem.blocks), 1) * g.reach)
+    belief = Belief(
+        theta=np.zeros(len(g.offset)), variance=prior[g.block] * g.live, prior=prior, unseen=np.zeros(len(problem.blocks))
+    )
+    return State(known=known, geometry=g, belief=belief, centre=centre, clip=clip, curvature=curvature, scale=scale)
+
+
+def round_of(curator: Curator, problem: Problem, state: State, rho: float, *, number: int) -> State:
+    """The state after one round with budget ρ."""
+    if 0 < number <= LEARNING:
+        state, spent = _products(curator, problem, state, rho, number)
+        rho -= spent
+    bins, rest = BINS * rho, (1 - BINS) * rho
+    variance = _noise(problem, state, rest)
+    asked = Residuals(
+        working=_working(problem, state),
+        clip=state.clip,
+        sigmas=tuple(np.sqrt(variance).tolist()),
+        edges=EDGES if problem.link is Link.IDENTITY else CHANCE_EDGES,
+        sigma_bins=float(SLACK / np.sqrt(2 * bins)),
+    )
+    gradient, histogram = curator.residuals(asked)
+    total = state.geometry.total
+    clip, tail, squares = _read(problem, state, histogram / total, asked.sigma_bins / total, rest)
+    state = _noted(problem, state, gradient, variance, tail)
+    curvature = float(np.clip(np.mean(squares[-4:]), 0.03, 0.25)) if squares else 1.0
+    state = replace(state, clip=clip, squares=squares, curvature=curvature)
+    return replace(state, belief=_believed(problem, state))
+
+
+def _working(problem: Problem, state: State) -> Working:
+    theta = state.belief.theta
+    return Working(
+        features=(problem.constant, *problem.blocks),
+        target=problem.encoding.block(problem.target),
+        theta=np.r_[state.centre - state.geometry.offset @ theta, theta],
+        link=problem.link,
+    )
+
+
+def _costs(problem: Problem, state: State, rho: float, unseen: float) -> Array:
+    """a: excess loss per unit of gradient noise in each coordinate, after shrinkage."""
+    g, belief = state.geometry, state.belief
+    d = state.weight * g.variance
+    T = (belief.prior + unseen * belief.unseen)[g.block]
+    sigma2 = state.clip**2 * problem.kappa[1:].sum() / (2 * rho)
+    return np.asarray(g.live / d * (d**2 * T / (d**2 * T + sigma2)) ** 2)
+
+
+def _per_block(problem: Problem, state: State, rho: float, unseen: float) -> Array:
+    """a summed over each block, the intercept's first."""
+    return np.asarray(np.r_[1 / state.weight, state.geometry.by_block(_costs(problem, state, rho, unseen)) + 1e-12])
+
+
+def _noise(problem: Problem, state: State, rho: float) -> Array:
+    """Variance of each block's gradient noise: least Σ a_j σ_j² at cost Σ c² κ_j / 2σ_j² = ρ."""
+    a, kappa = _per_block(problem, state, rho, UNSEEN), problem.kappa
+    return np.asarray(state.clip**2 * np.sqrt(kappa / a) * np.sum(np.sqrt(kappa * a)) / (2 * rho) * SLACK**2)
+
+
+def _read(problem: Problem, state: State, shares: Array, noise: float, rho: float) -> tuple[float, float, tuple[float, ...]]:
+    """Next clip, tail beyond it, and measured squares, from the residual histogram."""
+    if problem.link is Link.LOGIT:
+        return state.clip, 0.0, (*state.squares, float(shares @ CHANCE_MIDDLES**2))
+    price = np.sum(np.sqrt(problem.kappa * _per_block(problem, state, rho, 1.0))) ** 2 / (2 * rho * state.geometry.total)
+    return *next_clip(shares, noise, state.clip, float(price)), ()
+
+
+def _noted(problem: Problem, state: State, gradient: Sequence[Array], variance: Array, tail: float) -> State:
+    """The state with one more gradient on record, centred at the features' mean."""
+    g = state.geometry
+    level = gradient[0][0]
+    slope = np.concatenate([_centred(b, v) for b, v in zip(problem.blocks, gradient[1:], strict=True)])
+    evidence = Evidence(
+        gradient=slope - g.offset * level,
+        noise=variance[1:][g.block] + g.offset**2 * variance[0],
+        at=state.belief.theta,
+        bias=state.weight * tail / len(problem.blocks),
+    )
+    # The mean of the features is itself noisy, which moves the level by about a tenth of a clip.
+    weight = 1 / (variance[0] + 0.01 * state.clip**2 * g.total)
+    levels = (*state.levels, (state.centre + level / state.weight, weight))
+    values, weights = np.array(levels).T
+    return replace(state, evidence=(*state.evidence, evidence), levels=levels, centre=float(values @ weights / weights.sum()))
+
+
+def _believed(problem: Problem, state: State) -> Belief:
+    columns = [b.column or "" for b in problem.blocks]
+    place = {c: i for i, c in enumerate(columns)}
+    cross = {
+        (place[c[0]], place[c[1]]): (m.values, m.sigma**2)
+        for c, m in state.known.items()
+        if len(c) == 2 and c[0] != c[1] and c[0] in place and c[1] in place
+    }
+    bend = 0.0 if problem.link is Link.IDENTITY else BEND
+    return believed(
+        state.geometry, cross, state.evidence, state.belief, curvature=state.curvature, scale=state.scale, bend=bend
+    )
+
+
+def _products(curator: Curator, problem: Problem, state: State, rho: float, number: int) -> tuple[State, float]:
+    """Products of blocks and frequencies, by Neyman allocation against the gradient to come; and what they cost.
+
+    A unit of noise in Σ z_j z_k' costs a_j E|δ_k|² + a_k E|δ_j|², δ the way still to go; one in block j's own frequencies
+    Σ a δ². What would be too noisy to tell a correlation of 2 UNMEASURED is not asked.
+    """
+    g = state.geometry
+    pairs = [(j, k) for j in range(len(g.sizes)) for k in range(j, len(g.sizes)) if j != k or g.hot[j]]
+    if not pairs:
+        return state, 0.0
+    j, k = np.array(pairs).T
+    same = j == k
+    costs = _costs(problem, state, rho, UNSEEN)
+    far = (state.belief.variance + state.belief.theta**2 * (number == 1)) * g.live
+    a, way, kappa = g.by_block(costs), g.by_block(far), problem.kappa[1:]
+    p = kappa[j] * np.where(same, 1.0, kappa[k])
+    worth = state.curvature**2 * np.where(same, g.by_block(costs * far)[j], a[j] * way[k] + a[k] * way[j])
+    limit = np.where(same, 1e3 * state.known[()].sigma ** 2, 4 * UNMEASURED**2 * g.typical[j] * g.typical[k])
+    rival = state.clip * np.sum(np.sqrt(problem.kappa * _per_block(problem, state, rho, UNSEEN)))
+    variance, chosen = _affordable(p, worth, limit, rival, rho)
+    if not len(chosen):
+        return state, 0.0
+    blocks = problem.blocks
+    asked = [Query(left=problem.constant if same[i] else blocks[j[i]], right=blocks[k[i]]) for i in chosen]
+    found = measured(curator, asked, np.sqrt(variance[chosen]))
+    known = combined((*state.known.values(), *found))
+    state = replace(state, known=known, geometry=geometry(blocks, known))
+    return replace(state, belief=_believed(problem, state)), float(np.sum(p[chosen] / (2 * variance[chosen])))
+
+
+def _affordable(p: Array, worth: Array, limit: Array, rival: float, rho: float) -> tuple[Array, NDArray[np.intp]]:
+    """Noise variances of what is worth asking, and which that is: the rest would be noisier than its limit."""
+    variance = np.full(len(p), np.inf)
+    for _ in range(len(p)):
+        total = np.sum(np.sqrt(p * worth))
+        if total <= 0:
+            return variance, np.zeros(0, np.intp)
+        spend = rho * min(PRODUCTS, total / (total + rival))
+        variance = np.sqrt(p / np.maximum(worth, 1e-300)) * total / (2 * spend) * SLACK**2
+        if (variance < limit)[worth > 0].all():
+            break
+        worth = worth * (variance < limit)
+    return variance, np.flatnonzero(worth > 0)
+
+
+def _centred(block: Block, values: Array) -> Array:
+    return values if block.contrast == "none" else np.asarray(values - values.mean())
