@@ -55,7 +55,7 @@ class GlmFit(Fit):
         found, linear = self.inference.reading.read(self.equations.readout), self.inference.intervals
         calibration = self._calibration
         estimate = calibration.factor * found.estimate + calibration.constant * self._constants
-        privacy = np.sqrt(np.maximum(self._privacy_variance(found.estimate, found.noise + found.prior, found.weights), 0.0))
+        privacy = np.sqrt(np.maximum(self._privacy_variance(found.estimate, found.variance, found.weights), 0.0))
         sight = self.inference.reading.sight
         spread = self.equations.readout @ sight
         sampling = np.sqrt(np.sum(np.linalg.solve(sight.T @ self.information() @ sight, spread.T).T * spread, axis=1))

@@ -132,7 +132,7 @@ class Inference:
         """
         c = self.equations.readout
         found = self.reading.read(c)
-        privacy = np.sqrt(found.noise + found.prior)
+        privacy = np.sqrt(found.variance)
         known = (found.prior <= PRIOR_SHARE * found.noise) & (privacy <= np.linalg.norm(c, axis=1)) & (privacy > 0)
         sampling = np.sqrt(self.residual_variance * (found.weights**2 @ self.reading.eigenvalues))
         return Intervals(

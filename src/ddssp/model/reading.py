@@ -8,7 +8,8 @@ level it says nothing. So, in coordinates in which the noise of H has one size,
     read    c'β for one coefficient c with the prior on c'β itself taken away again: the estimate is not shrunken, and its
             variance is that of the noise and, apart, what rests on the prior for other, unseen directions
 
-Where everything is seen the prior has no part, and the variance is c'H⁻¹CH⁻¹c.
+Whether a coefficient is identified is asked at that wide τ; its variance, and C at E[tt'] with t = r − Rβ, are taken at the
+most likely one. Where everything is seen the prior has no part, and the variance is c'H⁻¹CH⁻¹c.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ ROUNDS = 4
 LIKELIHOOD_DROP = 2.71
 """Twice the log-likelihood ratio at the one-sided 95 % limit of τ²."""
 
-FLAT = 100.0
-"""Prior variance of the intercept, over that of the other coefficients."""
+FLAT = 10.0
+"""Prior variance of the intercept, for a response on [−1, 1]: next to none."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -45,7 +46,9 @@ class Reading:
         eigenvalues: Λ, "s"; sampling error of g has covariance s²Λ.
         prior: Π, "q".
         gain: Π A'(AΠA' + C)⁻¹, "q s".
-        mean, V: of β given the release.
+        V: "q q", covariance of β given the release under this prior.
+        mean: of β given the release under the most likely τ.
+        likely: the most likely τ² over the prior's.
     """
 
     sight: Array
@@ -55,8 +58,9 @@ class Reading:
     eigenvalues: Array
     prior: Array
     gain: Array
-    mean: Array
     V: Array
+    mean: Array
+    likely: float
 
     def read(self, c: Array) -> Linear:
         """c'β for each row of c by itself, "k q"."""
@@ -69,6 +73,7 @@ class Reading:
             weights=weights,
             noise=np.einsum("ks,st,kt->k", weights, self.C, weights),
             prior=np.sum(unseen**2 * self.prior, axis=1),
+            likely=self.likely,
         )
 
     def read_jointly(self, c: Array) -> tuple[Array, Array, Array]:
@@ -76,17 +81,27 @@ class Reading:
         shrink = (c @ self.V @ c.T) @ np.linalg.pinv((c * self.prior) @ c.T)
         weights = np.asarray(np.linalg.solve(np.eye(len(c)) - shrink, c @ self.gain), np.float64)
         unseen = c - weights @ self.A
-        return weights @ self.g, weights @ self.C @ weights.T + (unseen * self.prior) @ unseen.T, weights
+        return weights @ self.g, weights @ self.C @ weights.T + self.likely * (unseen * self.prior) @ unseen.T, weights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Linear:
-    """Linear estimates w'g, their variance through the noise, and what rests on the prior."""
+    """Linear estimates w'g.
+
+    Args:
+        noise: their variance through the noise.
+        prior: what rests on the prior, at its widest; `likely` of it under the most likely τ.
+    """
 
     estimate: Array
     weights: Array
     noise: Array
     prior: Array
+    likely: float
+
+    @property
+    def variance(self) -> Array:
+        return self.noise + self.likely * self.prior
 
 
 def reading(equations: Equations, noise: BlockNoise) -> Reading:
@@ -98,27 +113,40 @@ def reading(equations: Equations, noise: BlockNoise) -> Reading:
     seen = values > EDGE * np.sqrt(free)
     E, L = unit[:, None] * U[:, seen], values[seen]
     A, g = L[:, None] * U[:, seen].T / unit, E.T @ equations.b
-    flat = np.ones(len(unit))
-    flat[: int(equations.has_intercept)] = FLAT
+    fixed = np.arange(len(unit)) < int(equations.has_intercept)
+
+    def prior(C: Array, drop: float) -> Array:
+        return np.where(fixed, FLAT, _variance_of_coefficients(A[:, ~fixed], A[:, fixed], g, C, drop))
+
     mean, V = np.zeros(len(unit)), np.zeros((len(unit), len(unit)))
     for _ in range(ROUNDS):
         t = equations.residual(mean)
-        # E[tt'] given the release: the mean's own, and the spread of β around it.
         C = E.T @ R.T @ noise.covariance(np.outer(t, t) + R @ V @ R.T) @ R @ E
-        prior = _variance_of_coefficients(A * np.sqrt(flat), g, C) * flat
-        gain = np.linalg.solve((A * prior) @ A.T + C, A * prior).T
-        mean, V = gain @ g, np.diag(prior) - gain @ (A * prior)
-    return Reading(sight=E, g=g, A=A, C=C, eigenvalues=L, prior=prior, gain=gain, mean=mean, V=V)
+        likely = prior(C, 0.0)
+        gain, V = _posterior(A, C, likely)
+        mean = gain @ g
+    widest = prior(C, LIKELIHOOD_DROP)
+    gain, V = _posterior(A, C, widest)
+    ratio = float(likely[-1] / widest[-1])
+    return Reading(sight=E, g=g, A=A, C=C, eigenvalues=L, prior=widest, gain=gain, V=V, mean=mean, likely=ratio)
 
 
-def _variance_of_coefficients(A: Array, g: Array, C: Array) -> float:
-    """Upper limit of τ² in g ~ N(0, τ²AA' + C)."""
+def _posterior(A: Array, C: Array, prior: Array) -> tuple[Array, Array]:
+    """Gain and covariance of β ~ N(0, diag prior) after g = Aβ + N(0, C)."""
+    gain = np.linalg.solve((A * prior) @ A.T + C, A * prior).T
+    return np.asarray(gain), np.asarray(np.diag(prior) - gain @ (A * prior))
+
+
+def _variance_of_coefficients(A: Array, fixed: Array, g: Array, C: Array, drop: float) -> float:
+    """The largest τ² in g ~ N(fixed · anything, τ²AA' + C) whose deviance is within `drop` of the least."""
     grid = np.exp(np.linspace(-18, 6, 97))
-    if not len(g):
+    if not A.size:
         return 1.0
     w, Q = np.linalg.eigh(C)
     white = (Q / np.sqrt(np.maximum(w, w.max() * 1e-14))).T
+    free = np.linalg.qr(white @ fixed)[0]
+    white = white - free @ (free.T @ white)
     left, values, _ = np.linalg.svd(white @ A, full_matrices=False)
     variance = values**2 * grid[:, None] + 1
     deviance = np.sum(np.log(variance) + (left.T @ (white @ g)) ** 2 / variance, axis=1)
-    return float(grid[np.flatnonzero(deviance <= deviance.min() + LIKELIHOOD_DROP)[-1]])
+    return float(grid[np.flatnonzero(deviance <= deviance.min() + drop)[-1]])
