@@ -1,7 +1,8 @@
 r"""The next clip: how far a residual may count, from a noisy histogram of |r|.
 
 A gradient's noise grows with the clip c and what it cuts off shrinks with it, so c minimises  c² · price + τ(c):  the excess
-loss of the noise and τ(c) = E(|r| − c)²₊. The histogram's own tail counts as far as it stands out of its noise, else a Laplace tail.
+loss of the noise and τ(c) = E(|r| − c)²₊. The histogram's own tail counts as far as it stands out of its noise, else a
+Laplace tail.
 """
 
 from __future__ import annotations
