@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+import pyarrow as pa
 
 from ddssp.coding import sources
 from ddssp.column import Numeric
@@ -24,7 +27,7 @@ from ddssp.secret.counts import Counts, Layout, counts
 from ddssp.secret.draft import draft
 from ddssp.secret.noise import Noise, OpenDPNoise
 from ddssp.secret.rows import Rows
-from ddssp.secret.table import batches, names, require_rewindable
+from ddssp.secret.table import batches, names, require_rewindable, stamp
 from ddssp.secret.vault import Vault
 
 MECHANISMS = ("auto", "moments", "aim", "task")
@@ -194,9 +197,10 @@ def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progr
     layout = plan.layout
     if plan.mechanism.passes:
         require_rewindable(data)
+    again = _again(data, _read(plan.schema, layout))
     exact = _counted(data, plan.schema, layout)
     reservation = _reserve(plan)
-    rows = Rows(lambda: batches(data, _read(plan.schema, layout)), plan.schema, plan.mechanism.counted(plan.schema))
+    rows = Rows(again, plan.schema, plan.mechanism.counted(plan.schema), exact.n)
     vault = Vault(exact, plan.budget.rho, noise, rows)
     found = plan.mechanism.run(vault, plan.schema, tell)
     if plan.ledger is not None and reservation is not None:
@@ -225,6 +229,18 @@ def _counted(data: Any, schema: Schema, layout: Layout) -> Counts:
         raise
     except Exception as error:
         raise DataError(f"the rows could not be counted ({type(error).__name__}); nothing was drawn or spent.") from None
+
+
+def _again(data: Any, columns: tuple[str, ...]) -> Callable[[], Iterator[pa.RecordBatch]]:
+    """Reads the data anew at every call; fails if its file has changed since this was made."""
+    before = stamp(data)
+
+    def read() -> Iterator[pa.RecordBatch]:
+        yield from batches(data, columns)
+        if stamp(data) != before:
+            raise DataError("the data changed while it was being read")
+
+    return read
 
 
 def require_covered(plan: Plan) -> None:

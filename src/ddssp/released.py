@@ -94,8 +94,8 @@ class Release:
             return assembled(self.measurements, self.encoding)
         except KeyError:
             raise ReleaseError(
-                f"this {self.mechanism} release did not measure the products of all columns, which other regressions need; "
-                f"it answers the one it was made for: --target {self.target}."
+                f"this {self.mechanism} release did not measure the products of all columns, which this needs"
+                + ("." if self.fitted is None else f"; it answers the one regression it was made for: {_asked(self.fitted)}.")
             ) from None
 
     @cached_property
@@ -262,6 +262,11 @@ class Release:
         }
 
 
+def _asked(fitted: Fitted) -> str:
+    """How to ask for the regression that a release holds ready."""
+    return f"--target {fitted.target} --model {'linear' if fitted.link is Link.IDENTITY else 'logistic'}, with all columns"
+
+
 def require_writable(path: Path, *, force: bool) -> None:
     """Refuses an output that exists (unless `force`) or cannot be written, before anything is spent on it."""
     if path.is_dir():
@@ -346,11 +351,18 @@ def _release(manifest: dict[str, Any], members: dict[str, bytes]) -> Release:
     )
     if list(release.encoding.names) != manifest["encoding"]:
         raise ReleaseError("has an encoding that does not follow from its schema; upgrade ddssp.")
-    if (fitted := release.fitted) is not None:
-        rows = release.encoding.size - release.encoding.block(fitted.target).rows
-        if fitted.theta.shape != (rows,) or not np.isfinite(fitted.theta).all():
-            raise ReleaseError("has coefficients that do not fit its encoding.")
+    if release.fitted is not None and not _fits(release.fitted, release):
+        raise ReleaseError("has coefficients that do not fit its encoding.")
     return release
+
+
+def _fits(fitted: Fitted, release: Release) -> bool:
+    """Whether the coefficients are finite, one for each row of the other blocks, and their link suits the target."""
+    block = release.encoding.block(fitted.target)
+    two = block.numerators is not None and block.numerators.shape[1] == 2
+    rows = release.encoding.size - block.rows
+    suits = block.is_scalar and (two or fitted.link is Link.IDENTITY)
+    return suits and fitted.theta.shape == (rows,) and bool(np.isfinite(fitted.theta).all())
 
 
 def _fitted(manifest: dict[str, Any], members: dict[str, bytes]) -> Fitted | None:

@@ -103,6 +103,9 @@ class Residuals:
 
     Gradient blocks Σ_i z_[j] clip_c(r_i), one record moves block j by at most c √κ_j; and how many records have |r| in each of
     the bins that `edges` end (the last one is open), one record moves one of them by 1.
+
+    Guarantees: coefficients and clip are such that no record's residual overflows, whatever it holds: a NaN would swallow a
+    whole sum.
     """
 
     working: Working
@@ -111,6 +114,15 @@ class Residuals:
     edges: tuple[float, ...]
     sigma_bins: float
 
+    def __post_init__(self) -> None:
+        if not np.all(np.abs(self.working.theta) <= LARGEST):
+            raise ValueError(f"theta must be finite and at most {LARGEST:g} in size; a fit that runs away ends here.")
+        if not 1 / LARGEST <= self.clip <= LARGEST:
+            raise ValueError(f"clip must lie between {1 / LARGEST:g} and {LARGEST:g}, got {self.clip:g}.")
+
+
+LARGEST = 1e9
+"""Coefficients at which residuals are taken are no larger, and clips neither; nor are clips smaller than its inverse."""
 
 RESIDUAL = 2**15 - 1
 """Clipped residuals are rounded towards 0 to multiples of clip / RESIDUAL, so that gradients lie on a lattice."""

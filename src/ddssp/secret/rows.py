@@ -1,13 +1,14 @@
 """Rows read again and again: the passes of the task mechanism, over whatever the counting pass read.
 
 A record's contribution must not depend on where in a batch it stands, or removing one record could move the others'.
-Scores are therefore summed column by column in a fixed order (no BLAS), and the link is a table lookup (no vectorised
-transcendental function); everything after that is integer.
+Scores are therefore summed column by column in a fixed order (no BLAS, whose rounding follows the place in memory), and the
+link is a lookup in a table made once (no vectorised transcendental function); everything after that is integer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,12 +16,16 @@ from numpy.typing import NDArray
 
 from ddssp.coding import Coded, coded, level_codes, numerators
 from ddssp.encoding import Block
+from ddssp.frame import DataError
 from ddssp.privacy.curator import RESIDUAL, Link, Residuals, Working
 from ddssp.schema import Schema
 from ddssp.secret.counts import ROWS, Secret
 
 CACHE_BYTES = 2**29
 """Coded rows up to this size are kept for the next pass instead of being read again."""
+
+WIDE = 2**31
+"""From this many records on, sums are taken in Python integers."""
 
 SCORE_STEP, SCORE_END = 2.0**-12, 20.0
 _SCORES = np.arange(-SCORE_END, SCORE_END + SCORE_STEP, SCORE_STEP)
@@ -36,20 +41,37 @@ class Rows(Secret):
     Args:
         read: gives the record batches anew at every call.
         blocks: features and target, in the encoding that is fitted.
+        records: how many were counted; a pass that finds another number fails.
     """
 
-    def __init__(self, read: Callable[[], Iterable[pa.RecordBatch]], schema: Schema, blocks: Iterable[Block]) -> None:
-        self._read, self._schema = read, schema
+    def __init__(
+        self, read: Callable[[], Iterable[pa.RecordBatch]], schema: Schema, blocks: Iterable[Block], records: int
+    ) -> None:
+        self._read, self._schema, self._records = read, schema, records
         self._blocks = tuple(b for b in blocks if b.column is not None)
         self._cache: list[Chunk] | None = None
 
-    def answer(self, asked: Residuals) -> tuple[list[NDArray[np.int64]], NDArray[np.int64]]:
-        """Exact integer gradient numerators per block, and the residual histogram."""
+    def answer(self, asked: Residuals) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
+        """Exact integer gradient numerators per block, and the residual histogram.
+
+        A failure is told by its type alone, since its message might quote a cell.
+        """
+        try:
+            return self._answer(asked)
+        except DataError as error:
+            why = str(error).rstrip(".")
+        except Exception as error:
+            why = f"the rows could not be read again ({type(error).__name__})"
+        raise DataError(f"{why}; nothing was released, and what was reserved stays spent.")
+
+    def _answer(self, asked: Residuals) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
         working = asked.working
-        sums = [np.zeros(1 if b.is_scalar else _width(b), np.int64) for b in working.features]
+        exact = object if self._records >= WIDE else np.int64
+        sums: list[NDArray[Any]] = [np.zeros(1 if b.is_scalar else _width(b), exact) for b in working.features]
         bins = np.zeros(len(asked.edges) + 1, np.int64)
+        levels = _levels(working)
         for chunk in self._chunks():
-            r = _residual(chunk, working)
+            r = _residual(chunk, working, levels)
             bins += np.bincount(np.searchsorted(asked.edges, np.abs(r)), minlength=len(bins))
             steps = np.trunc(np.clip(r, -asked.clip, asked.clip) * (RESIDUAL / asked.clip))
             for total, block in zip(sums, working.features, strict=True):
@@ -61,13 +83,16 @@ class Rows(Secret):
             yield from self._cache
             return
         kept: list[Chunk] | None = []
-        size = 0
+        size, found = 0, 0
         for batch in self._read():
+            found += batch.num_rows
             for start in range(0, batch.num_rows, ROWS):
                 chunk = self._coded(batch.slice(start, ROWS))
                 size += sum(v.nbytes for v in chunk.values())
                 kept = [*kept, chunk] if kept is not None and size <= CACHE_BYTES else None
                 yield chunk
+        if found != self._records:
+            raise DataError("the data changed while it was being read")
         self._cache = kept
 
     def _coded(self, batch: pa.RecordBatch) -> Chunk:
@@ -81,28 +106,39 @@ class Rows(Secret):
         return out
 
 
-def _residual(chunk: Chunk, working: Working) -> NDArray[np.float64]:
-    rows = len(next(iter(chunk.values())))
-    score = np.zeros(rows)
-    start = 0
-    for b in working.features:
-        score += _contribution(chunk, b, working.theta[start : start + b.rows])
-        start += b.rows
-    y = _contribution(chunk, working.target, np.ones(1))
+def _residual(chunk: Chunk, working: Working, levels: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+    score = np.zeros(len(chunk[working.target.column or ""]))
+    for block, of_level in zip(working.features, levels, strict=True):
+        score += _contribution(chunk, block, of_level)
+    y = _contribution(chunk, working.target, _of_level(working.target, np.ones(1)))
     if working.link is Link.IDENTITY:
         return y - score
     place = np.rint((np.clip(score, -SCORE_END, SCORE_END) + SCORE_END) / SCORE_STEP).astype(np.intp)
     return np.asarray((y + 1) / 2 - _CHANCE[place])
 
 
-def _contribution(chunk: Chunk, block: Block, theta: NDArray[np.float64]) -> NDArray[np.float64]:
-    """z_[j]'θ_j of each record: a product, or a lookup by level."""
-    if block.column is None:
-        return np.full(len(next(iter(chunk.values()))), theta[0])
-    codes = chunk[block.column]
+def _levels(working: Working) -> list[NDArray[np.float64]]:
+    """z_[j]'θ_j of each block's levels."""
+    ends = np.cumsum([0, *(b.rows for b in working.features)])
+    return [_of_level(b, working.theta[i:j]) for b, i, j in zip(working.features, ends[:-1], ends[1:], strict=True)]
+
+
+def _of_level(block: Block, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """A'θ, added up row by row; of a continuous column θ over its denominator."""
     if block.numerators is None:
-        return np.asarray(codes * (theta[0] / block.denominator))
-    return np.asarray((theta @ block.numerators / block.denominator)[codes])
+        return np.asarray(theta / block.denominator)
+    total = np.zeros(block.numerators.shape[1])
+    for weight, row in zip(theta, block.numerators, strict=True):
+        total += weight * row
+    return np.asarray(total / block.denominator)
+
+
+def _contribution(chunk: Chunk, block: Block, of_level: NDArray[np.float64]) -> NDArray[np.float64] | np.float64:
+    """z_[j]'θ_j of each record: a constant, a product, or a lookup by level."""
+    if block.column is None:
+        return np.float64(of_level[0])
+    codes = chunk[block.column]
+    return np.asarray(codes * of_level[0] if block.numerators is None else of_level[codes])
 
 
 def _weighted(chunk: Chunk, block: Block, steps: NDArray[np.float64]) -> NDArray[np.int64]:
@@ -116,8 +152,10 @@ def _weighted(chunk: Chunk, block: Block, steps: NDArray[np.float64]) -> NDArray
     return np.rint(np.bincount(codes, weights=steps, minlength=_width(block))).astype(np.int64)
 
 
-def _projected(block: Block, sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    return sums if block.is_scalar or block.numerators is None else np.asarray(block.numerators @ sums)
+def _projected(block: Block, sums: NDArray[Any]) -> NDArray[Any]:
+    if block.is_scalar or block.numerators is None:
+        return sums
+    return np.asarray(block.numerators.astype(sums.dtype) @ sums)
 
 
 def _width(block: Block) -> int:

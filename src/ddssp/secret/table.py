@@ -7,7 +7,7 @@ out; text that is not a number is a missing number.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -122,6 +122,15 @@ class _Utf8:
 
 
 def require_rewindable(source: Any) -> None:
-    """Refuses a stream that can be read only once, before anything of it is read."""
-    if isinstance(source, pa.RecordBatchReader):
+    """Refuses what can be read only once (a stream, an iterator as a column), before anything of it is read."""
+    parts = (source, *source.values()) if isinstance(source, Mapping) else (source,)
+    if any(hasattr(part, "__next__") for part in parts):
         raise DataError("data must be readable more than once for mechanism task; pass a table or a file, or use moments.")
+
+
+def stamp(source: Any) -> tuple[int, int] | None:
+    """Size and time of the last change of a file; None of what is no file, or not there."""
+    if not isinstance(source, str | Path) or not Path(source).exists():
+        return None
+    found = Path(source).stat()
+    return found.st_size, found.st_mtime_ns

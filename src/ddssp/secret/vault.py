@@ -66,7 +66,9 @@ class Vault(Secret):
         charges = [gaussian_rho(b.bound * RESIDUAL**2, s) for b, s in zip(blocks, scales, strict=True)]
         self._debit(sum(charges, gaussian_rho(1, asked.sigma_bins)))
         gradient, bins = self._rows.answer(asked)
-        noisy = [self._noise.gaussian(np.clip(g, -SAFE, SAFE), s) for g, s in zip(gradient, scales, strict=True)]
+        noisy = [
+            self._noise.gaussian(np.clip(g, -SAFE, SAFE).astype(np.int64), s) for g, s in zip(gradient, scales, strict=True)
+        ]
         values = [v / (b.denominator * steps) for v, b in zip(noisy, blocks, strict=True)]
         return values, self._noise.gaussian(bins, asked.sigma_bins).astype(np.float64)
 
