@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,11 @@ def chebyshev2(radius: float) -> Rule:
         raise ValueError(f"radius must be positive and finite, got {radius}; the paper's is 6.")
     b2 = (np.log(2) - np.logaddexp(radius * np.sqrt(3) / 4, -radius * np.sqrt(3) / 4)) / (0.75 * radius**2)
     found = Calibration(factor=float(-0.25 / b2), constant=0.0, gradient=np.zeros((2, 2)))
-    return lambda _mean, _variance: found
+    return partial(_fixed, found)
+
+
+def _fixed(found: Calibration, _mean: float, _variance: float) -> Calibration:
+    return found
 
 
 def exact_split(mean: float, variance: float) -> Calibration:
@@ -77,13 +82,13 @@ def exact_split(mean: float, variance: float) -> Calibration:
 
 def poisson(unit: float) -> Rule:
     """Of counts with a log link, where the response is y/unit; its mean must be positive."""
+    return partial(_poisson, unit)
 
-    def rule(mean: float, variance: float) -> Calibration:
-        m, v = mean, max(variance, 0.0)
-        return Calibration(
-            factor=1 / m,
-            constant=float(np.log(unit * m) - 1 - v / (2 * m * m)),
-            gradient=np.array([[-1 / m**2, 0.0], [1 / m + v / m**3, -1 / (2 * m * m)]]),
-        )
 
-    return rule
+def _poisson(unit: float, mean: float, variance: float) -> Calibration:
+    m, v = mean, max(variance, 0.0)
+    return Calibration(
+        factor=1 / m,
+        constant=float(np.log(unit * m) - 1 - v / (2 * m * m)),
+        gradient=np.array([[-1 / m**2, 0.0], [1 / m + v / m**3, -1 / (2 * m * m)]]),
+    )
