@@ -1,0 +1,338 @@
+"""Residual passes: against one record at a time in exact arithmetic, and no record's part depends on any other."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import judge
+from ddssp.encoding import Encoding
+from ddssp.experiments.noise import NoNoise
+from ddssp.frame import DataError
+from ddssp.privacy.budget import BudgetError, gaussian_rho
+from ddssp.privacy.curator import LARGEST, RESIDUAL, Link, Residuals, Working
+from ddssp.schema import Schema
+from ddssp.secret import rows as module
+from ddssp.secret.counts import Layout, counts
+from ddssp.secret.rows import Rows
+from ddssp.secret.table import batches
+from ddssp.secret.vault import Vault
+
+COLUMNS = {
+    "x": {"kind": "numeric", "low": -1, "high": 3},
+    "o": {"kind": "ordinal", "levels": 3},
+    "c": {"kind": "categorical", "levels": ["a", "b", "c"]},
+    "b": {"kind": "boolean"},
+}
+LINEAR = Schema(columns=COLUMNS | {"y": {"kind": "ordinal", "levels": 4}})
+LOGIT = Schema(columns=COLUMNS | {"y": {"kind": "boolean"}})
+SCHEMAS = {Link.IDENTITY: LINEAR, Link.LOGIT: LOGIT}
+EDGES = (0.01, 0.1, 0.5, 1.0)
+CELLS = {"x": [-1.0, 0.3, 3.0], "o": [0, 1, 2], "c": list("abc"), "b": [False, True]}
+THETAS = {
+    "zero": np.zeros(7),
+    "odd": np.array([0.1, -0.7, 1 / 3, 0.21, -0.4, 0.05, 0.9]),
+    "far": np.array([30.0, -11.0, 7.7, 5.0, -9.0, 2.0, 40.0]),
+    "tiny": np.full(7, 1e-7),
+}
+CLIPS = (0.003, 0.1, 0.5, 1.7)
+
+
+def asked(link: Link, theta=THETAS["odd"], clip: float = 0.5, edges=EDGES) -> Residuals:
+    blocks = Encoding.centred(SCHEMAS[link]).blocks
+    working = Working(features=blocks[:-1], target=blocks[-1], theta=np.asarray(theta), link=link)
+    return Residuals(working=working, clip=clip, sigmas=(1e6,) * (len(blocks) - 1), edges=edges, sigma_bins=1e3)
+
+
+def rows_of(records: list[dict], link: Link, split: int | None = None) -> Rows:
+    schema = SCHEMAS[link]
+    table = pa.table({c: [r[c] for r in records] for c in schema.columns})
+    read = (lambda: table.to_batches(max_chunksize=split)) if split else (lambda: batches(table, tuple(schema.columns)))
+    return Rows(read, schema, Encoding.centred(schema), len(records))
+
+
+def all_records(link: Link) -> list[dict]:
+    cells = CELLS | {"y": SCHEMAS[link].columns["y"].all_levels}
+    return [dict(zip(cells, values, strict=True)) for values in product(*cells.values())]
+
+
+def some_records(link: Link, n: int, seed: int) -> list[dict]:
+    rng = np.random.default_rng(seed)
+    x = rng.uniform(-2, 4, n)
+    return [
+        {
+            "x": None if i % 11 == 3 else float(x[i]),
+            "o": int(rng.integers(3)),
+            "c": [*"abc", "undeclared"][rng.integers(4)],
+            "b": bool(rng.integers(2)),
+            "y": int(rng.integers(4)) if link is Link.IDENTITY else bool(rng.integers(2)),
+        }
+        for i in range(n)
+    ]
+
+
+def flat(answer) -> np.ndarray:
+    gradient, bins = answer
+    return np.concatenate([*gradient, bins]).astype(object)
+
+
+def exact_residual(record: dict, question: Residuals) -> Fraction:
+    """r in Fractions; the logistic curve at the nearest multiple of 2^-12, as stated."""
+    working, schema = question.working, SCHEMAS[question.working.link]
+    z = [Fraction(v, b.denominator) for b in working.features for v in judge.numerators(record, b, schema)]
+    score = sum((Fraction(float(t)) * v for t, v in zip(working.theta, z, strict=True)), Fraction(0))
+    y = Fraction(judge.numerators(record, working.target, schema)[0], working.target.denominator)
+    if working.link is Link.IDENTITY:
+        return y - score
+    step = Fraction(module.SCORE_STEP)
+    nearest = round(min(max(score, -20), 20) / step) * step
+    return (y + 1) / 2 - Fraction(1 / (1 + math.exp(-float(nearest))))
+
+
+def judged(record: dict, question: Residuals) -> tuple[list[list[int]], list[int], bool]:
+    """Gradient numerators and bin of one record; and whether float64 could have rounded it to the other side."""
+    r, c = exact_residual(record, question), Fraction(question.clip)
+    scaled = min(max(r, -c), c) / c * RESIDUAL
+    step = math.trunc(scaled)
+    close = any(abs(abs(r) - Fraction(e)) < 1e-9 for e in question.edges)
+    if abs(r) >= c:  # beyond the clip float64 may fall one step short, always the same way
+        step = int(math.copysign(math.trunc(question.clip * (RESIDUAL / question.clip)), r))
+    else:
+        close = close or abs(scaled - round(scaled)) < Fraction(1, 10**7)
+    schema = SCHEMAS[question.working.link]
+    gradient = [[v * step for v in judge.numerators(record, b, schema)] for b in question.working.features]
+    place = sum(abs(r) > Fraction(e) for e in question.edges)
+    return gradient, [int(i == place) for i in range(len(question.edges) + 1)], close
+
+
+@pytest.mark.parametrize("link", Link)
+@pytest.mark.parametrize("theta", THETAS)
+def test_one_record_is_what_exact_arithmetic_says(link, theta):
+    question = asked(link, THETAS[theta], clip=0.7)
+    told = 0
+    for record in some_records(link, 25, 1):
+        gradient, bins, close = judged(record, question)
+        if close:
+            continue
+        told += 1
+        got, counted = rows_of([record], link).answer(question)
+        assert [g.tolist() for g in got] == gradient
+        assert counted.tolist() == bins
+    assert told >= (20 if theta == "odd" else 0)
+
+
+@pytest.mark.parametrize("link", Link)
+def test_a_table_is_the_sum_of_its_records(link):
+    records = [r for r in some_records(link, 60, 2) if not judged(r, asked(link))[2]]
+    parts = [judged(r, asked(link)) for r in records]
+    got, bins = rows_of(records, link).answer(asked(link))
+    for i, g in enumerate(got):
+        assert g.tolist() == np.sum([p[0][i] for p in parts], axis=0).tolist()
+    assert bins.tolist() == np.sum([p[1] for p in parts], axis=0).tolist()
+    assert bins.sum() == len(records)
+
+
+@pytest.mark.parametrize("link", Link)
+def test_sensitivity_by_brute_force_over_all_records(link):
+    """The exact maximum over the whole domain never exceeds what is charged for, and some record attains it."""
+    singles = [rows_of([r], link) for r in all_records(link)]
+    blocks = Encoding.centred(SCHEMAS[link]).blocks[:-1]
+    worst = [0] * len(blocks)
+    for theta, clip in product(THETAS.values(), CLIPS):
+        question = asked(link, theta, clip)
+        for single in singles:
+            gradient, bins = single.answer(question)
+            for i, g in enumerate(gradient):
+                worst[i] = max(worst[i], sum(int(v) ** 2 for v in g))
+            assert sorted(bins.tolist()) == [0, 0, 0, 0, 1]
+    assert worst == [b.bound * RESIDUAL**2 for b in blocks]
+
+
+@pytest.mark.parametrize("link", Link)
+@pytest.mark.parametrize("theta", THETAS)
+def test_removing_a_record_takes_away_its_own_part_and_nothing_else(link, theta):
+    records = some_records(link, 37, 3)
+    question = asked(link, THETAS[theta], clip=0.3)
+    whole = flat(rows_of(records, link).answer(question))
+    for i, record in enumerate(records):
+        alone = flat(rows_of([record], link).answer(question))
+        without = flat(rows_of(records[:i] + records[i + 1 :], link).answer(question))
+        assert (whole - without == alone).all()
+
+
+@pytest.mark.parametrize("link", Link)
+def test_order_batches_and_company_do_not_matter(link, monkeypatch):
+    records, more = some_records(link, 101, 4), some_records(link, 13, 5)
+    question = asked(link, clip=0.2)
+    whole = flat(rows_of(records, link).answer(question))
+    for seed in range(5):
+        order = np.random.default_rng(seed).permutation(len(records))
+        assert (flat(rows_of([records[i] for i in order], link).answer(question)) == whole).all()
+    for split in (1, 2, 7, 64, 100):
+        assert (flat(rows_of(records, link, split).answer(question)) == whole).all()
+    together = flat(rows_of(more + records, link).answer(question))
+    assert (together - flat(rows_of(more, link).answer(question)) == whole).all()
+    monkeypatch.setattr(module, "ROWS", 9)
+    assert (flat(rows_of(records, link, 20).answer(question)) == whole).all()
+
+
+def test_a_part_that_depends_on_the_place_would_be_noticed(monkeypatch):
+    records, question = some_records(Link.IDENTITY, 101, 4), asked(Link.IDENTITY, clip=0.2)
+    true = module._residual
+    monkeypatch.setattr(module, "_residual", lambda *a: (r := true(*a)) + 1e-4 * (np.arange(len(r)) % 2))
+    one = flat(rows_of(records, Link.IDENTITY).answer(question))
+    assert (one != flat(rows_of(records[::-1], Link.IDENTITY, 7).answer(question))).any()
+
+
+@pytest.mark.parametrize("link", Link)
+def test_kept_rows_answer_like_rows_read_again(link, monkeypatch):
+    read = []
+
+    def counted(records):
+        made = rows_of(records, link, 10)
+        inner = made._read
+        made._read = lambda: read.append(1) or inner()
+        return made
+
+    records = some_records(link, 45, 6)
+    kept = counted(records)
+    first, second = flat(kept.answer(asked(link))), flat(kept.answer(asked(link)))
+    assert len(read) == 1
+    monkeypatch.setattr(module, "CACHE_BYTES", 300)
+    fresh = counted(records)
+    assert all((flat(fresh.answer(asked(link))) == first).all() for _ in range(2))
+    assert (first == second).all()
+    assert len(read) == 3
+
+
+def test_billions_of_records_do_not_wrap(monkeypatch):
+    records = some_records(Link.IDENTITY, 30, 7)
+    narrow = flat(rows_of(records, Link.IDENTITY).answer(asked(Link.IDENTITY)))
+    monkeypatch.setattr(module, "WIDE", 1)
+    gradient, bins = rows_of(records, Link.IDENTITY).answer(asked(Link.IDENTITY))
+    assert (flat((gradient, bins)) == narrow).all()
+    assert {g.dtype for g in gradient} == {np.dtype(object)}
+    block = Encoding.centred(LINEAR).block("c")
+    assert module._projected(block, np.array([2**62, 0, 0], object)).tolist() == [2**63, -(2**62), -(2**62)]
+
+
+def test_no_rows():
+    gradient, bins = rows_of([], Link.LOGIT).answer(asked(Link.LOGIT))
+    assert all((g == 0).all() for g in gradient)
+    assert bins.sum() == 0
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"theta": np.full(7, np.nan)},
+        {"theta": np.full(7, np.inf)},
+        {"theta": np.full(7, 2 * LARGEST)},
+        {"clip": 0.0},
+        {"clip": math.nan},
+        {"clip": math.inf},
+        {"clip": 1e-300},
+    ],
+)
+def test_what_could_overflow_is_no_question(changes):
+    with pytest.raises(ValueError, match=r"must (be finite|lie between)"):
+        asked(Link.IDENTITY, **changes)
+
+
+def test_the_largest_coefficients_still_have_finite_residuals():
+    for link in Link:
+        for sign in (1, -1):
+            theta = sign * LARGEST * np.ones(7)
+            for clip in (1 / LARGEST, LARGEST):
+                gradient, _ = rows_of(all_records(link), link).answer(asked(link, theta, clip))
+                total = len(all_records(link))
+                assert all(np.abs(g.astype(float)).max() <= total * 2**30 for g in gradient)
+
+
+def test_failures_are_named_by_type_alone():
+    def read():
+        yield pa.record_batch({c: [None] for c in LINEAR.columns})
+        raise RuntimeError("cell 4711")
+
+    with pytest.raises(DataError) as caught:
+        Rows(read, LINEAR, Encoding.centred(LINEAR), 1).answer(asked(Link.IDENTITY))
+    assert str(caught.value) == (
+        "the rows could not be read again (RuntimeError); nothing was released, and what was reserved stays spent."
+    )
+    assert caught.value.__cause__ is None
+    assert caught.value.__context__ is None
+
+
+def test_another_number_of_records_is_noticed():
+    made = rows_of(some_records(Link.IDENTITY, 5, 8), Link.IDENTITY)
+    made._records = 6
+    with pytest.raises(DataError, match="the data changed while it was being read; nothing was released"):
+        made.answer(asked(Link.IDENTITY))
+    assert made._cache is None
+
+
+def test_rows_do_not_print():
+    assert repr(rows_of([], Link.LOGIT)) == "<Rows: secret>"
+
+
+# ---------------------------------------------------------------------------------------------------- behind the vault
+
+
+def vault(records: list[dict], link: Link, rho: Fraction, noise=None) -> Vault:
+    schema = SCHEMAS[link]
+    table = pa.table({c: [r[c] for r in records] for c in schema.columns})
+    exact = counts(batches(table, tuple(schema.columns)), Layout.of(schema, Encoding.centred(schema)))
+    return Vault(exact, rho, noise or NoNoise(), rows_of(records, link))
+
+
+@pytest.mark.parametrize("link", Link)
+def test_the_vault_charges_first_and_answers_on_the_scale_of_the_gradient(link):
+    drawn = []
+
+    class Watch(NoNoise):
+        def gaussian(self, values, sigma):
+            drawn.append((values, sigma, made.remaining))
+            return values
+
+    records, question = some_records(link, 50, 9), asked(link, clip=1.0)
+    made = vault(records, link, Fraction(1), Watch())
+    gradient, bins = made.residuals(question)
+    steps, blocks = RESIDUAL / question.clip, question.working.features
+    scales = [s * b.denominator * steps for b, s in zip(blocks, question.sigmas, strict=True)]
+    charges = [gaussian_rho(b.bound * RESIDUAL**2, s) for b, s in zip(blocks, scales, strict=True)]
+    assert made.remaining == 1 - sum(charges) - gaussian_rho(1, question.sigma_bins)
+    assert [s for _, s, _ in drawn] == [*scales, question.sigma_bins]
+    assert {left for _, _, left in drawn} == {made.remaining}
+    # One record moves block j by c √κ_j: the charge on the scale of the answer, and the answer itself.
+    for b, s, charge in zip(blocks, question.sigmas, charges, strict=True):
+        assert float(charge) == pytest.approx(question.clip**2 * b.kappa / (2 * s**2), rel=1e-9)
+    r = [float(min(max(exact_residual(record, question), -1), 1)) for record in records]
+    for b, g in zip(blocks, gradient, strict=True):
+        z = np.array([judge.numerators(record, b, SCHEMAS[link]) for record in records]) / b.denominator
+        assert np.allclose(g, z.T @ r, atol=2 * len(records) / RESIDUAL)
+    assert bins.sum() == len(records)
+
+
+def test_the_vault_refuses_residuals_beyond_its_reservation_before_it_reads():
+    def fail():
+        raise AssertionError("a row was read")
+
+    made = vault(some_records(Link.IDENTITY, 5, 10), Link.IDENTITY, Fraction(1, 10**9))
+    made._rows._read = fail
+    with pytest.raises(BudgetError, match="exceeds"):
+        made.residuals(asked(Link.IDENTITY))
+    assert made.remaining == Fraction(1, 10**9)
+
+
+def test_what_was_debited_stays_debited_when_the_rows_are_gone():
+    made = vault(some_records(Link.IDENTITY, 5, 10), Link.IDENTITY, Fraction(1))
+    made._rows._read = lambda: (_ for _ in ()).throw(OSError("disk: cell 4711"))
+    with pytest.raises(DataError) as caught:
+        made.residuals(asked(Link.IDENTITY))
+    assert "4711" not in str(caught.value)
+    assert made.remaining < 1
