@@ -8,6 +8,13 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ddssp.curate import release
+    from ddssp.estimators import (
+        DPLinearRegression,
+        DPLogisticRegression,
+        DPNaiveBayes,
+        DPPoissonRegressor,
+        DPRidge,
+    )
     from ddssp.privacy.budget import Budget, BudgetError
     from ddssp.privacy.ledger import Ledger
     from ddssp.released import Release, load
@@ -21,9 +28,27 @@ _HOME = {
     "Budget": "ddssp.privacy.budget",
     "BudgetError": "ddssp.privacy.budget",
     "Ledger": "ddssp.privacy.ledger",
+    "DPLinearRegression": "ddssp.estimators",
+    "DPLogisticRegression": "ddssp.estimators",
+    "DPNaiveBayes": "ddssp.estimators",
+    "DPPoissonRegressor": "ddssp.estimators",
+    "DPRidge": "ddssp.estimators",
 }
 
-__all__ = ["Budget", "BudgetError", "Ledger", "Release", "Schema", "load", "release"]
+__all__ = [
+    "Budget",
+    "BudgetError",
+    "DPLinearRegression",
+    "DPLogisticRegression",
+    "DPNaiveBayes",
+    "DPPoissonRegressor",
+    "DPRidge",
+    "Ledger",
+    "Release",
+    "Schema",
+    "load",
+    "release",
+]
 
 
 def __getattr__(name: str) -> Any:
