@@ -8,7 +8,7 @@ coordinates φ = θ / w (w² the inverse of the curvature's diagonal) with C the
 so each is an observation of Cφ whose variance is the noise's plus V ((φ − φ_t)² + var φ), V the variance of C's entries: what
 is not known about C matters less the closer θ_t came, and the gradients themselves tell C along the way they took. Averaged by
 inverse variance they are b ~ N(Cφ, S). The prior of block j is θ_j ~ N(0, t_j), t_j by marginal likelihood (MacKay's fixed
-point) pulled towards what the median block explains: where few blocks matter the others drop out, where many do none is lost.
+point): blocks that do not matter drop out, and wake when the gradients speak for them.
 """
 
 from __future__ import annotations
@@ -39,9 +39,6 @@ WAKE = 1.5
 
 STEPS, PASSES = 8, 2
 """Fixed-point steps for the prior variances, and how often the evidence is weighed anew, in each round."""
-
-PULL = 1.0
-"""Weight, in coefficients, of what the median block explains in each block's prior variance."""
 
 LARGEST = 25.0
 """No block's prior variance exceeds this."""
@@ -98,7 +95,7 @@ def believed(
         phi, doubt = np.zeros(len(at)), np.zeros(len(at))
         if len(a):
             prior, phi[a], doubt[a] = _posterior(
-                b[a], S[a], _definite(C[np.ix_(a, a)]), w[a], block[a], prior, reach, 10 * IDLE * scale / reach
+                b[a], S[a], _definite(C[np.ix_(a, a)]), w[a], block[a], prior, 10 * IDLE * scale / reach
             )
     theta, variance = np.zeros_like(old.theta), np.zeros_like(old.theta)
     theta[at], variance[at] = phi * w, doubt * w**2
@@ -184,7 +181,7 @@ def _observation(
 
 
 def _posterior(
-    b: Array, S: Array, C: Array, w: Array, block: NDArray[np.intp], prior: Array, reach: Array, small: Array
+    b: Array, S: Array, C: Array, w: Array, block: NDArray[np.intp], prior: Array, small: Array
 ) -> tuple[Array, Array, Array]:
     """Prior variances by MacKay's fixed point, then mean and variance of φ under b ~ N(Cφ, S), φ ~ N(0, T)."""
     J = len(prior)
@@ -195,10 +192,8 @@ def _posterior(
         L = np.linalg.cholesky(root @ root.T + np.diag(S))
         X = solve_triangular(L, C, lower=True, check_finite=False)
         q, h = X.T @ solve_triangular(L, b, lower=True, check_finite=False), np.sum(X**2, axis=0)
-        found, told = prior**2 * np.bincount(block, (q / w) ** 2, J), prior * np.bincount(block, h / w**2, J)
-        common = np.median(prior * reach) / reach
-        ratio = (found + PULL * common) / np.maximum(told + PULL, 1e-30) / prior
-        new = np.where(active, np.clip(prior * np.clip(ratio, 0.05, 20), 1e-9, LARGEST), prior)
+        gain = np.bincount(block, (q / w) ** 2, J) / np.maximum(np.bincount(block, h / w**2, J), 1e-30)
+        new = np.where(active, np.clip(prior * np.clip(gain, 0.05, 20), 1e-9, LARGEST), prior)
         if step == STEPS or np.all((np.abs(np.log(new / prior)) < 0.02) | (new < small)):
             break
         prior = new
