@@ -141,10 +141,11 @@ def path(
     if None not in moments.encoding.slices:
         raise ValueError("a penalised path needs an intercept, which these moments do not have.")
     e = equations(moments, target, features=features, noise=noise)
-    mean, H, b = centred(e)
+    mean, raw, b = centred(e)
+    H = _projected(raw)
     grid = _grid(H, b, l1_ratio) if alphas is None else _falling(alphas)
     slopes, gains = _ridge(H, b, grid) if l1_ratio == 0 else _elastic_net(H, b, grid, l1_ratio)
-    risks = None if noise is None else np.array([_risk(e, H, b, mean, s, g) for s, g in zip(slopes, gains, strict=True)])
+    risks = None if noise is None else np.array([_risk(e, raw, b, mean, s, g) for s, g in zip(slopes, gains, strict=True)])
     constants = e.mean - slopes @ mean
     return Path(
         target=target,
@@ -160,12 +161,16 @@ def path(
 
 
 def centred(e: Equations) -> tuple[Array, Array, Array]:
-    """Means, covariance (projected to h ≥ 0) and covariance with the response of all features but the intercept."""
+    """Means, covariance and covariance with the response of all features but the intercept, per record."""
     n = e.total
     mean = e.H[0, 1:] / n
-    covariance, cross = e.H[1:, 1:] / n - np.outer(mean, mean), e.b[1:] / n - mean * e.mean
-    h, U = np.linalg.eigh(covariance)
-    return mean, np.asarray((U * np.maximum(h, 0.0)) @ U.T), cross
+    return mean, e.H[1:, 1:] / n - np.outer(mean, mean), e.b[1:] / n - mean * e.mean
+
+
+def _projected(H: Array) -> Array:
+    """The nearest H with h ≥ 0."""
+    h, U = np.linalg.eigh(H)
+    return np.asarray((U * np.maximum(h, 0.0)) @ U.T)
 
 
 def coordinate_descent(H: Array, b: Array, l1: float, l2: float, start: Array, *, tolerance: float = 1e-12) -> Array:

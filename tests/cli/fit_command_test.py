@@ -1,0 +1,141 @@
+"""`ddssp fit`: tables, JSON, plots, several targets, and refusals in one sentence."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ddssp
+from ddssp.cli import main
+from ddssp.curate import curate, plan
+from ddssp.experiments.noise import SeededNoise
+
+SCHEMA = ddssp.Schema(
+    name="survey",
+    columns={
+        "age": {"kind": "numeric", "low": 0, "high": 100},
+        "plan, old": {"kind": "categorical", "levels": ["a", "b", "c"]},
+        "sick": {"kind": "boolean"},
+        "visits": {"kind": "numeric", "low": 0, "high": 20},
+    },
+)
+
+
+@pytest.fixture(scope="module")
+def release(tmp_path_factory) -> Path:
+    rng = np.random.default_rng(0)
+    age = np.clip(rng.normal(45, 15, 20_000), 0, 100)
+    data = {
+        "age": age,
+        "plan, old": rng.choice(list("abc"), 20_000),
+        "sick": rng.random(20_000) < 0.1 + 0.005 * age,
+        "visits": rng.poisson(1 + 0.03 * age),
+    }
+    path = tmp_path_factory.mktemp("fit") / "survey.ddssp"
+    curate(data, plan(SCHEMA, epsilon=2, delta=1e-6, mechanism="moments"), noise=SeededNoise(0)).save(path)
+    return path
+
+
+class Outcome:
+    def __init__(self, returncode: int, stdout: str, stderr: str):
+        self.returncode, self.stdout, self.stderr = returncode, stdout, stderr
+
+
+@pytest.fixture
+def run(capsys, monkeypatch):
+    """The command line in this process."""
+
+    def call(*arguments: object) -> Outcome:
+        monkeypatch.setattr(sys, "argv", ["ddssp", "fit", *map(str, arguments)])
+        with pytest.raises(SystemExit) as end:
+            main()
+        return Outcome(int(end.value.code or 0), *capsys.readouterr())
+
+    return call
+
+
+def test_a_table_with_both_parts_of_the_error(run, release):
+    done = run(release, "--target", "visits")
+    assert done.returncode == 0
+    assert "NOT PRIVATE: moments release, ε = 2" in done.stdout
+    for word in ("Linear regression of visits", "sampling", "privacy", "P>|z|", "plan, old=b"):
+        assert word in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("model", "target"),
+    [
+        ("linear", "age"),
+        ("logistic", "sick"),
+        ("logistic", "plan, old"),
+        ("poisson", "visits"),
+        ("naive-bayes", "plan, old"),
+        ("ridge", "visits"),
+        ("elastic-net", "age"),
+    ],
+)
+def test_json_of_every_model_is_what_python_says(run, release, model, target):
+    done = run(release, "-t", target, "-m", model, "--json")
+    said = json.loads(done.stdout)
+    loaded = ddssp.load(release)
+    fit = getattr(loaded, model.replace("-", "_"))(target)
+    assert said["coef"] == pytest.approx(fit.coef)
+    assert said["model"] == model
+    assert said["private"] is False
+    assert ("intervals" in said) == (model in {"linear", "logistic", "poisson"})
+    if "intervals" in said:
+        assert set(said["intervals"]) == set(fit.coef)
+
+
+def test_several_targets_in_one_call(run, release):
+    done = run(release, "-t", "visits,age", "-t", "sick", "-f", "plan, old", "--json")
+    assert [fit["target"] for fit in json.loads(done.stdout)] == ["visits", "age", "sick"]
+    assert run(release, "-t", "visits,age", "-f", "sick").stdout.count("Linear regression") == 2
+
+
+@pytest.mark.parametrize("suffix", ["svg", "png"])
+def test_plot(run, release, tmp_path, suffix):
+    path = tmp_path / f"plot.{suffix}"
+    done = run(release, "-t", "visits,age", "--plot", path)
+    assert done.returncode == 0
+    head = path.read_bytes()[:200]
+    assert head.startswith(b"\x89PNG") if suffix == "png" else b"<?xml" in head
+    if suffix == "svg":
+        text = path.read_text()
+        assert "privacy part" in text
+        assert "sampling part" in text
+        assert "plan, old=c" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["-t", "nope"], "target must be a column of the release"),
+        (["-t", "visits", "-m", "cubic"], "model must be one of"),
+        (["-t", "visits", "-m", "logistic"], "not a class"),
+        (["-t", "plan, old"], "must be numeric, ordinal or boolean"),
+        (["-t", "sick", "-m", "logistic", "--no-intercept"], "always has an intercept"),
+        (["-t", "visits", "-f", "nope"], "features must be columns"),
+        (["-t", "visits", "--plot", "plot.txt"], "plot must be a file ending in"),
+        (["-t", "visits", "--level", "1.5"], "level must lie strictly between 0 and 1"),
+        (["-t", "sick", "-m", "logistic", "--approximation", "taylor"], "approximation must be one of"),
+        (["-t", "visits", "-m", "elastic-net", "--l1-ratio", "3"], "l1_ratio must lie between"),
+    ],
+)
+def test_refusals_are_one_sentence_and_exit_2(run, release, arguments, sentence):
+    done = run(release, *arguments)
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert sentence in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_no_plotting_is_loaded_without_a_plot(release):
+    code = f"import ddssp, sys; ddssp.load({str(release)!r}).linear('age').summary(); print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
