@@ -82,6 +82,16 @@ def test_rows_of_a_table_release_have_its_pairs(inference: str) -> None:
     assert set(columns) <= set(table.column_names)
 
 
+@pytest.mark.parametrize("inference", ["tree", "pgm"])
+def test_a_regression_on_rows_of_a_table_release_is_the_releases(inference: str) -> None:
+    made = release("aim", inference=inference)
+    table = synthetic(made, rows=20_000, seed=0)
+    fit = made.linear("sick", features=["grade", "plan"])
+    Z = design_of(table, fit.encoding, SCHEMA)
+    y = 2.0 * np.array(table["sick"].to_pylist()) - 1
+    assert Z @ np.linalg.lstsq(Z, y, rcond=None)[0] == pytest.approx(Z @ fit.theta, abs=0.1)
+
+
 def test_updates_take_sampling_error_out() -> None:
     """Judge: records drawn from the exact joint table and left alone."""
     rng = np.random.default_rng(0)

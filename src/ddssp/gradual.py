@@ -50,12 +50,12 @@ class Target(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TableTarget:
-    """Tables themselves: F = ½ Σ (G − T)² / (T + 1). A cell that should be empty weighs most."""
+    """Tables themselves: F = ½ Σ (G − T)² / (T + 0.1). A cell that should be empty weighs most."""
 
     burt: Array
 
     def pull(self, block: Array, v: slice) -> Array:
-        return (block - self.burt[v]) / (np.maximum(self.burt[v], 0.0) + 1.0)
+        return (block - self.burt[v]) / (np.maximum(self.burt[v], 0.0) + 0.1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

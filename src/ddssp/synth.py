@@ -2,8 +2,8 @@
 
 What matches the release:
 
-tables (aim)   one- and two-way marginals. Rows are drawn from the model that the measurements give and then updated
-               gradually towards the released pairs, which takes most of the sampling error out again.
+tables (aim)   one- and two-way marginals. Rows are drawn from the release's model and then updated gradually towards the
+               released pairs, which takes most of the sampling error out again.
 moments        the encoded second moments, and with them the histograms of one-hot columns, the mean and variance of numbers
                and their covariances. Rows start as independent columns of greatest entropy and are updated gradually, an
                entry weighing as much as its noise allows. Nothing else is known of a number's distribution, and nothing
@@ -17,6 +17,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,10 +28,13 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from ddssp.column import AnyColumn, Numeric
+from ddssp.domain import Clique
 from ddssp.encoding import Block
 from ddssp.gradual import MomentsTarget, TableTarget, updated
-from ddssp.inference import tree
+from ddssp.inference import pgm, tree
+from ddssp.inference.psd import combined
 from ddssp.marginal import PairMarginals
+from ddssp.mechanism.aim import Inference
 from ddssp.moments import Moments
 from ddssp.released import Release, require_writable
 
@@ -39,6 +43,9 @@ Codes = NDArray[np.int32]
 
 GRID = 65
 """Values that a number without bins may take before it is spread over the gaps between them."""
+
+CLOSE, ITERATIONS = 1e-4, 300
+"""Tolerance and most propagations when the graphical model is found again; the updates after it see to what is left."""
 
 FORMATS = (".csv", ".parquet")
 
@@ -62,11 +69,25 @@ def synthetic(release: Release, *, rows: int | None = None, seed: int | None = N
 
 
 def _of_tables(release: Release, marginals: PairMarginals, n: int, rng: np.random.Generator) -> dict[str, Codes]:
-    drawn = tree.estimate(marginals.domain, release.measurements).sample(n, rng)
+    drawn = _model(release, marginals).sample(n, rng)
     target = TableTarget(burt=marginals.burt * (n / marginals.total))
-    sizes = [a.size for a in marginals.domain]
-    codes = updated(np.stack([drawn[a.name] for a in marginals.domain], axis=1), sizes, target, rng)
+    codes = updated(drawn, [a.size for a in marginals.domain], target, rng)
     return dict(zip(marginals.domain.names, codes.T, strict=True))
+
+
+def _model(release: Release, marginals: PairMarginals) -> tree.TreeModel | pgm.GraphicalModel:
+    """The release's own model again.
+
+    Of all graphical models over the measured cliques one has the released tables there: the one that made them.
+    """
+    if release.mechanism == Inference.TREE.mechanism:
+        return tree.estimate(marginals.domain, release.measurements)
+    tables = [replace(m, values=_released(marginals, m.clique)) for m in combined(release.measurements).values()]
+    return pgm.estimate(marginals.domain, tables, tolerance=CLOSE, max_iterations=ITERATIONS)
+
+
+def _released(marginals: PairMarginals, clique: Clique) -> Array:
+    return marginals.one_way(clique[0]).copy() if len(clique) == 1 else marginals[clique[0], clique[1]].copy()
 
 
 def _of_moments(release: Release, n: int, rng: np.random.Generator) -> dict[str, Codes]:

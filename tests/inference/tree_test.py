@@ -10,8 +10,8 @@ from scipy.optimize import minimize
 from sklearn.metrics import mutual_info_score
 
 from ddssp.domain import Domain
-from ddssp.inference.tree import TreeModel, estimate, mutual_information, nearest_simplex, nearest_tables
-from ddssp.marginal import Measurement
+from ddssp.inference.tree import TreeModel, estimate, mutual_information, nearest_simplex, nearest_tables, semidefinite
+from ddssp.marginal import Measurement, PairMarginals
 
 SIZES = {"a": 3, "b": 4, "c": 2, "d": 5}
 
@@ -135,6 +135,26 @@ def test_the_nearest_simplex_point_satisfies_the_optimality_conditions(y: list[f
     assert (gap[x == 0] <= gap[x > 0].max() + 1e-6).all()
 
 
+def test_semidefinite_tables_keep_their_margins_and_stay_near() -> None:
+    """Three attributes of which each is said to be the opposite of the next: no joint table has these pairs."""
+    opposite, domain = np.array([[0.0, 50.0], [50.0, 0.0]]), Domain.of(a=2, b=2, c=2)
+    given = PairMarginals.of(domain, dict.fromkeys(domain.pairs, opposite))
+    assert np.linalg.eigvalsh(given.burt)[0] < -10
+    found = semidefinite(given)
+    assert np.linalg.eigvalsh(found.burt)[0] > -0.02 * found.total
+    assert (found.burt >= 0).all()
+    for j, k in domain.pairs:
+        assert found[j, k].sum(1) == pytest.approx([50, 50])
+        assert np.trace(found[j, k]) < 50  # still opposite more often than not
+
+
+def test_semidefinite_leaves_consistent_tables_alone() -> None:
+    rng = np.random.default_rng(5)
+    joint, domain = chain(rng), Domain.of(**SIZES)
+    given = PairMarginals.of(domain, {pair: marginal(joint, pair) for pair in domain.pairs})
+    assert np.array_equal(semidefinite(given).burt, given.burt)
+
+
 def test_mutual_information_is_scikit_learns() -> None:
     T = np.array([[[10.0, 0.0, 5.0], [2.0, 8.0, 5.0]]])
     assert mutual_information(T, T.sum(2), T.sum(1)) == [pytest.approx(mutual_info_score(None, None, contingency=T[0]))]
@@ -146,8 +166,9 @@ def test_sampled_rows_have_the_trees_pairs() -> None:
     model = estimate(domain, measurements(joint, [*ONE, *TREE], 5.0, rng))
     rows = model.sample(200_000, rng)
     expected = model.pair_marginals()
+    codes = dict(zip(SIZES, rows.T, strict=True))
     for j, k in domain.pairs:
-        table = np.histogram2d(rows[j], rows[k], bins=(range(SIZES[j] + 1), range(SIZES[k] + 1)))[0] / 200_000
+        table = np.histogram2d(codes[j], codes[k], bins=(range(SIZES[j] + 1), range(SIZES[k] + 1)))[0] / 200_000
         # Five standard errors of a share: one false alarm in a million per cell.
         assert np.abs(table - expected[j, k] / expected.total).max() < 5 * 0.5 / 200_000**0.5
 
@@ -160,4 +181,4 @@ def test_small_domains(sizes: dict[str, int]) -> None:
     tables = found.pair_marginals()
     assert tables.total == pytest.approx(1.0)
     assert (tables.burt >= 0).all()
-    assert {len(v) for v in found.sample(7, np.random.default_rng(0)).values()} == {7}
+    assert found.sample(7, np.random.default_rng(0)).shape == (7, len(sizes))

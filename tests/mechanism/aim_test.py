@@ -19,16 +19,20 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from ddssp.cli import app
 from ddssp.curate import curate, plan
 from ddssp.domain import Domain
 from ddssp.experiments.noise import NoNoise, SeededNoise
 from ddssp.frame import batches
+from ddssp.inference.pgm import model_size
 from ddssp.marginal import PairMarginals
 from ddssp.mechanism.aim import AIM, WIDE, Inference, Workload, least_sigma
 from ddssp.privacy.budget import Budget, BudgetError, gaussian_rho, selection_rho
 from ddssp.privacy.curator import Discrepancy, Query
 from ddssp.privacy.ledger import Ledger
+from ddssp.released import load
 from ddssp.schema import Schema
 from ddssp.secret.counts import Layout, counts
 from ddssp.secret.vault import Vault
@@ -161,6 +165,23 @@ def test_candidates_are_the_downward_closure_with_the_papers_weights() -> None:
             assert weight == pytest.approx(sum(w * len(set(clique) & set(c)) for c, w in workload.weights.items()))
 
 
+@pytest.mark.parametrize("limit", [1e-9, 0.0005, 0.002])
+def test_the_graphical_model_stays_within_its_limit_of_the_budget_used(limit: float) -> None:
+    sizes = {"a": 6, "b": 5, "c": 4, "d": 6, "e": 5}
+    recorder, outcome = run(AIM(model_size=limit), 20.0, sizes)
+    domain, rho = Domain.of(**sizes), Budget(epsilon=20.0, delta=1e-5).rho
+    held = {(name,) for name in sizes}
+    unlimited = model_size(domain, domain.pairs)
+    assert limit < unlimited
+    for (kind, clique, _, _), (_, _, _, after) in zip(
+        recorder.asked, [*recorder.asked[1:], (0, 0, 0, Fraction(0))], strict=True
+    ):
+        if kind == "measure":
+            held.add(clique)
+            assert len(clique) == 1 or model_size(domain, held) <= limit * float(1 - after / rho) * (1 + 1e-9)
+    assert np.linalg.eigvalsh(outcome.marginals.burt)[0] > -1e-6 * outcome.marginals.total
+
+
 def test_a_target_workload_measures_no_other_pair() -> None:
     _, outcome = run(AIM(workload=Workload.target(Domain.of(**SIZES), "b"), inference=Inference.TREE), 2.0)
     pairs = {m.clique for m in outcome.measurements if len(m.clique) == 2}
@@ -230,6 +251,22 @@ def test_options_of_aim_are_refused_elsewhere() -> None:
         plan(schema(SIZES), epsilon=1.0, delta=1e-6, mechanism="moments", inference="tree")
     with pytest.raises(ValueError, match="model_size"):
         plan(schema(SIZES), epsilon=1.0, delta=1e-6, mechanism="aim", model_size=0.0)
+
+
+def test_the_command_passes_its_options_on(tmp_path: Path) -> None:
+    pq.write_table(rows(SIZES, 500), tmp_path / "rows.parquet")
+    (tmp_path / "schema.toml").write_text(schema(SIZES).to_toml())
+
+    def mechanism(*options: str) -> str:
+        out = tmp_path / "out.ddssp"
+        arguments = ["release", str(tmp_path / "rows.parquet"), "-s", str(tmp_path / "schema.toml"), "-e", "1", "-d", "1e-6"]
+        done = CliRunner().invoke(app, [*arguments, "-o", str(out), "--force", "--mechanism", "aim", *options])
+        return load(out).mechanism if done.exit_code == 0 else str(done.exception)
+
+    assert mechanism() == "aim"
+    assert mechanism("--inference", "tree") == "aim-tree"
+    assert "got 'jax'" in mechanism("--inference", "jax")
+    assert "model_size" in mechanism("--model-size", "-1")
 
 
 def test_a_number_without_bins_is_refused_with_the_remedy() -> None:

@@ -1,0 +1,318 @@
+"""AIM releases: seconds, marginal error, DD-SSP and AIM-Synth scores, against the reference's figures. Nothing here is private.
+
+    python benchmarks/aim.py run --data DIR --append runs.jsonl [--datasets adult,fire] [--epsilons .05,.5] [--inference tree]
+                                 [--model-size 200] [--seeds 5] [--first-seed 0] [--synth 50000] [--noise seeded|opendp]
+    python benchmarks/aim.py wide --append runs.jsonl [--epsilons 1] [--columns 100] [--levels 10] [--rows 100000]
+    python benchmarks/aim.py report runs.jsonl [-o benchmarks/results/aim.md]
+
+Exact counts of a dataset are made once; each release then has its own noise. Scores follow the paper's protocol: no intercept,
+level 0 dropped, targets on [−1, 1], 1,000 test rows, δ = 1e-5.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import time
+from collections import defaultdict
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.metrics import roc_auc_score
+
+from ddssp.coding import coded, design
+from ddssp.curate import Plan, plan
+from ddssp.encoding import Encoding
+from ddssp.experiments.datasets import Dataset, dataset, names
+from ddssp.experiments.noise import SeededNoise
+from ddssp.frame import batches
+from ddssp.marginal import PairMarginals
+from ddssp.model.solve import floored
+from ddssp.moments import moments
+from ddssp.released import Release
+from ddssp.schema import Schema
+from ddssp.secret.counts import Counts, counts
+from ddssp.secret.noise import OpenDPNoise
+from ddssp.secret.vault import Vault
+from ddssp.synth import synthetic
+
+EPSILONS = "0.05,0.1,0.5,1,2"
+DELTA = 1e-5
+Array = NDArray[np.float64]
+
+REFERENCE = {
+    ("adult", 0.05): {"seconds": 180, "tv": 0.096, "linear": 0.0229, "logistic": 0.852},
+    ("adult", 0.1): {"seconds": 208, "tv": 0.073, "linear": 0.0208, "logistic": 0.864},
+    ("adult", 0.5): {"seconds": 495, "tv": 0.0316, "linear": 0.0110, "logistic": 0.884},
+    ("ACSincome-LIN", 0.05): {"seconds": 75, "tv": 0.131, "linear": 0.372},
+    ("ACSincome-LIN", 0.1): {"seconds": 95, "tv": 0.109, "linear": 0.333},
+    ("ACSincome-LIN", 0.5): {"seconds": 224, "tv": 0.062, "linear": 0.259},
+    ("ACSincome-LIN", 1.0): {"seconds": 479, "tv": 0.0426, "linear": 0.218},
+    ("ACSincome-LIN", 2.0): {"seconds": 832, "tv": 0.0321, "linear": 0.217},
+    ("ACSemployment", 0.05): {"seconds": 290, "tv": 0.072, "logistic": 0.802},
+    ("ACSemployment", 0.1): {"seconds": 385, "tv": 0.049, "logistic": 0.813},
+    ("ACSemployment", 0.5): {"seconds": 1043, "tv": 0.0197, "logistic": 0.849},
+    ("ACSmobility", 0.05): {"seconds": 282, "tv": 0.111, "logistic": 0.580},
+    ("ACSmobility", 0.1): {"seconds": 398, "tv": 0.077, "logistic": 0.603},
+    ("fire", 0.05): {"seconds": 224, "tv": 0.133, "linear": 0.0165},
+    ("fire", 0.1): {"seconds": 225, "tv": 0.085, "linear": 0.0143},
+}
+"""The paper's own implementation, mean of 1-4 seeds: AIM alone on one thread of a server CPU."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A dataset, counted once, and what its releases are judged by."""
+
+    data: Dataset
+    made: Plan
+    exact: Counts
+    counting: float
+
+    @classmethod
+    def of(cls, data: Dataset, **options: Any) -> Trial:
+        made = plan(data.schema, epsilon=1.0, delta=DELTA, mechanism="aim", **options)
+        start = time.perf_counter()
+        exact = counts(batches(data.train, tuple(data.schema.columns)), made.layout)
+        return cls(data, made, exact, time.perf_counter() - start)
+
+    @cached_property
+    def truth(self) -> PairMarginals:
+        tables = {c: t.astype(np.float64) for c, t in self.exact.pair.items()}
+        return PairMarginals.of(self.data.schema.domain(), tables)
+
+    @cached_property
+    def test(self) -> Array:
+        return design(coded(self.data.test, self.data.schema), self.encoding.blocks, self.data.schema)
+
+    @property
+    def encoding(self) -> Encoding:
+        return Encoding.paper(self.data.schema)
+
+    def release(self, epsilon: float, seed: int, noise: str, **options: Any) -> tuple[Release, dict[str, Any]]:
+        made = plan(self.data.schema, epsilon=epsilon, delta=DELTA, mechanism="aim", **options)
+        source = SeededNoise(seed) if noise == "seeded" else OpenDPNoise()
+        vault = Vault(self.exact, made.budget.rho, source)
+        rounds: list[str] = []
+        start = time.perf_counter()
+        found = made.mechanism.run(vault, made.schema, lambda what, _share: rounds.append(what))
+        seconds = time.perf_counter() - start + self.counting
+        release = Release(
+            schema=made.schema,
+            mechanism=made.mechanism.name,
+            budget=made.budget,
+            rho=made.budget.rho,
+            measurements=found.measurements,
+            marginals=found.marginals,
+            private=False,
+        )
+        pairs = {m.clique for m in found.measurements if len(m.clique) == 2}
+        return release, {"seconds": seconds, "rounds": len(rounds) - 1, "pairs": len(pairs)}
+
+    def scores(self, ZtZ: Array, total: float) -> dict[str, float]:
+        """Test MSE of a linear target, test AUC of a logistic one by the least-squares direction."""
+        out = {}
+        for kind, target in self.data.targets.items():
+            y = self.encoding.index([target])[0]
+            x = np.delete(np.arange(self.encoding.size), y)
+            fitted = self.test[:, x] @ floored(ZtZ[np.ix_(x, x)], ZtZ[x, y], total)
+            truth = self.test[:, y]
+            out[kind] = float(np.mean((truth - fitted) ** 2) if kind == "linear" else roc_auc_score(truth > 0, fitted))
+        return out
+
+    def scores_of_tables(self, marginals: PairMarginals) -> dict[str, float]:
+        return self.scores(moments(marginals, self.encoding).matrix, marginals.total)
+
+    def scores_of_rows(self, rows: pa.Table) -> dict[str, float]:
+        Z = design(coded(rows, self.data.schema), self.encoding.blocks, self.data.schema)
+        return self.scores(Z.T @ Z, rows.num_rows)
+
+
+def total_variation(found: PairMarginals, truth: PairMarginals, scale: float = 1.0) -> float:
+    """Mean over pairs of half the L1 distance between scale · found and truth, as a share of truth's total."""
+    starts = [s.start for s in truth.slices.values()]
+    cells = np.abs(found.burt * scale - truth.burt)
+    l1 = np.add.reduceat(np.add.reduceat(cells, starts, 0), starts, 1)
+    return float(l1[np.triu_indices(len(starts), 1)].mean() / 2 / truth.total)
+
+
+def tables_of(rows: pa.Table, schema: Schema) -> PairMarginals:
+    """Exact pair marginals of some rows."""
+    made = plan(schema, epsilon=1.0, delta=DELTA, mechanism="aim")
+    exact = counts(batches(rows, tuple(schema.columns)), made.layout)
+    return PairMarginals.of(schema.domain(), {c: t.astype(np.float64) for c, t in exact.pair.items()})
+
+
+def run(arguments: argparse.Namespace) -> None:
+    chosen = arguments.datasets.split(",") if arguments.datasets else names(arguments.data)
+    options = {"inference": arguments.inference, "model_size": arguments.model_size}
+    for name in chosen:
+        trial = Trial.of(dataset(name, arguments.data))
+        for epsilon in map(float, arguments.epsilons.split(",")):
+            for seed in range(arguments.first_seed, arguments.first_seed + arguments.seeds):
+                release, record = trial.release(epsilon, seed, arguments.noise, **options)
+                assert release.marginals is not None
+                record |= {"dataset": name, "epsilon": epsilon, "seed": seed, "noise": arguments.noise, **options}
+                record["tv"] = total_variation(release.marginals, trial.truth)
+                record["scores"] = trial.scores_of_tables(release.marginals)
+                if arguments.synth:
+                    record["synth"] = _synth(trial, release, arguments.synth, seed)
+                _append(record, arguments.append)
+        _append({"dataset": name, "exact": trial.scores_of_tables(trial.truth)}, arguments.append)
+
+
+def _synth(trial: Trial, release: Release, rows: int, seed: int) -> dict[str, Any]:
+    assert release.marginals is not None
+    start = time.perf_counter()
+    table = synthetic(release, rows=rows, seed=seed)
+    seconds = time.perf_counter() - start
+    tv = total_variation(release.marginals, tables_of(table, trial.data.schema), rows / release.marginals.total)
+    return {"rows": rows, "seconds": seconds, "tv": tv, "scores": trial.scores_of_rows(table)}
+
+
+def wide(arguments: argparse.Namespace) -> None:
+    """Generated rows: each column copies one of the ten before it half of the time, else draws its own level."""
+    rng = np.random.default_rng(0)
+    n, m = arguments.rows, arguments.levels
+    columns = [rng.integers(0, m, n)]
+    for j in range(1, arguments.columns):
+        own = rng.choice(m, n, p=rng.dirichlet(np.ones(m)))
+        columns.append(np.where(rng.random(n) < 0.5, columns[rng.integers(max(0, j - 10), j)], own))
+    rows = pa.table({f"c{j}": column for j, column in enumerate(columns)})
+    schema = Schema(columns={c: {"kind": "categorical", "levels": m} for c in rows.column_names})
+    for epsilon in map(float, arguments.epsilons.split(",")):
+        start = time.perf_counter()
+        data = Dataset(name="wide", schema=schema, targets={}, train=rows, test=rows, rest=rows.slice(n), match="generated")
+        trial = Trial.of(data)
+        release, record = trial.release(epsilon, 0, "opendp", inference="tree")
+        record["seconds"] = time.perf_counter() - start
+        assert release.marginals is not None
+        record |= {"dataset": f"{arguments.columns} × {m} levels, {n:,} rows", "epsilon": epsilon, "seed": 0, "noise": "opendp"}
+        record |= {"inference": "tree", "tv": total_variation(release.marginals, trial.truth), "scores": {}}
+        record["memory_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        _append(record, arguments.append)
+
+
+def _append(record: dict[str, Any], path: str) -> None:
+    line = json.dumps(record)
+    print(line, flush=True)
+    with open(path, "a", encoding="utf-8") as file:
+        file.write(line + "\n")
+
+
+def report(arguments: argparse.Namespace) -> None:
+    lines = [json.loads(line) for line in Path(arguments.records).read_text().splitlines()]
+    exact = {r["dataset"]: r["exact"] for r in lines if "exact" in r}
+    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
+    keys = ("inference", "model_size", "noise", "dataset", "epsilon")
+    latest = {(*(r.get(k) for k in keys), r["seed"]): r for r in lines if "exact" not in r}
+    for key, r in latest.items():
+        groups[key[:-1]].append(r)
+    text = "\n".join([*_releases(groups, exact), *_rows(groups)])
+    print(text)
+    if arguments.output:
+        Path(arguments.output).write_text(text + "\n", encoding="utf-8")
+
+
+def _releases(groups: dict[tuple[Any, ...], list[dict[str, Any]]], exact: dict[str, dict[str, float]]) -> list[str]:
+    out: list[str] = []
+    title: tuple[Any, ...] = ()
+    for key in sorted(groups, key=lambda k: (str(k[0]), -(k[1] or 0), k[2], k[3], k[4])):
+        inference, size, noise, name, epsilon = key
+        if key[:3] != title:
+            title = key[:3]
+            limit = f", model size {size:g} MB" if inference == "pgm" else ""
+            out += ["", f"## {inference}{limit}, {noise} noise", ""]
+            out += ["| dataset | ε | seeds | seconds | faster | rounds | pairs | TV | ref. | ratio | MSE | ref. | AUC | ref. |"]
+            out += ["|---" * 14 + "|"]
+        runs, ref = groups[key], REFERENCE.get((name, epsilon), {})
+        seconds = np.array([r["seconds"] for r in runs])
+        tv = float(np.mean([r["tv"] for r in runs]))
+        cells = [
+            name,
+            f"{epsilon:g}",
+            str(len(runs)),
+            f"{np.median(seconds):.2f} (max {seconds.max():.2f})",
+            f"{ref['seconds'] / np.median(seconds):.0f}×" if ref else "",
+            f"{np.mean([r['rounds'] for r in runs]):.0f}",
+            f"{np.mean([r['pairs'] for r in runs]):.0f}",
+            _mean([r["tv"] for r in runs]),
+            f"{ref['tv']:g}" if ref else "",
+            f"{tv / ref['tv']:.2f}" if ref else "",
+        ]
+        for kind in ("linear", "logistic"):
+            values = [r["scores"][kind] for r in runs if kind in r["scores"]]
+            cells += [_mean(values), f"{ref[kind]:g}" if kind in ref else ""]
+        out.append("| " + " | ".join(cells) + " |")
+    known = "; ".join(f"{n} " + ", ".join(f"{v:.4g}" for v in s.values()) for n, s in sorted(exact.items()))
+    return [*out, "", f"Scores of the exact marginals by the same protocol (MSE, AUC): {known}.", ""]
+
+
+def _rows(groups: dict[tuple[Any, ...], list[dict[str, Any]]]) -> list[str]:
+    out = ["", "## DD-SSP and AIM-Synth", ""]
+    out += ["| dataset | ε | inference | seeds | rows | seconds | TV rows–release | DD-SSP MSE | AIM-Synth MSE | ratio |"]
+    out[-1] += " DD-SSP AUC | AIM-Synth AUC |"
+    out += ["|---" * 12 + "|"]
+    for (inference, _, _, name, epsilon), runs in sorted(groups.items(), key=lambda g: (g[0][3], g[0][4], g[0][0])):
+        runs = [r for r in runs if "synth" in r]
+        if not runs:
+            continue
+        cells = [name, f"{epsilon:g}", inference, str(len(runs)), f"{runs[0]['synth']['rows']:,}"]
+        cells += [f"{np.median([r['synth']['seconds'] for r in runs]):.1f}", _mean([r["synth"]["tv"] for r in runs])]
+        for kind in ("linear", "logistic"):
+            ours = [r["scores"][kind] for r in runs if kind in r["scores"]]
+            rows = [r["synth"]["scores"][kind] for r in runs if kind in r["scores"]]
+            cells += [_mean(ours), _mean(rows)]
+            if kind == "linear":
+                cells.append(f"{np.mean(rows) / np.mean(ours):.2f}" if ours else "")
+        out.append("| " + " | ".join(cells) + " |")
+    return out
+
+
+def _mean(values: list[float]) -> str:
+    """Mean and its standard error."""
+    if not values:
+        return ""
+    error = f" ± {np.std(values, ddof=1) / len(values) ** 0.5:.2g}" if len(values) > 1 else ""
+    return f"{np.mean(values):.4g}{error}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    one = commands.add_parser("run")
+    one.add_argument("--data", default=os.environ.get("DDSSP_DATA", "../shared/data"))
+    one.add_argument("--datasets", default="")
+    one.add_argument("--epsilons", default=EPSILONS)
+    one.add_argument("--inference", default="pgm", choices=["pgm", "tree"])
+    one.add_argument("--model-size", type=float, default=200.0)
+    one.add_argument("--seeds", type=int, default=5)
+    one.add_argument("--first-seed", type=int, default=0)
+    one.add_argument("--synth", type=int, default=0, metavar="ROWS")
+    one.add_argument("--noise", default="seeded", choices=["seeded", "opendp"])
+    one.add_argument("--append", required=True)
+    one.set_defaults(run=run)
+    two = commands.add_parser("wide")
+    two.add_argument("--epsilons", default="1")
+    two.add_argument("--columns", type=int, default=100)
+    two.add_argument("--levels", type=int, default=10)
+    two.add_argument("--rows", type=int, default=100_000)
+    two.add_argument("--append", required=True)
+    two.set_defaults(run=wide)
+    three = commands.add_parser("report")
+    three.add_argument("records")
+    three.add_argument("-o", "--output")
+    three.set_defaults(run=report)
+    arguments = parser.parse_args()
+    arguments.run(arguments)
+
+
+if __name__ == "__main__":
+    main()
