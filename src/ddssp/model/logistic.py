@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
+from scipy.special import expit, log_expit
 
 from ddssp.column import Level, Numeric
 from ddssp.encoding import Block
@@ -111,8 +111,9 @@ class MulticlassFit(Fit):
     def predict_proba(self, data: Any) -> Array:
         """Probability of each class, "n m"."""
         z = design_of(data, self.encoding, self.schema)
-        chance = np.stack([expit(z @ fit.theta) for fit in self.fits], axis=1)
-        return np.asarray(chance / np.maximum(chance.sum(1, keepdims=True), np.finfo(float).tiny))
+        log_chance = log_expit(np.stack([z @ fit.theta for fit in self.fits], axis=1))
+        chance = np.exp(log_chance - log_chance.max(axis=1, keepdims=True))
+        return np.asarray(chance / chance.sum(axis=1, keepdims=True))
 
     def predict(self, data: Any) -> NDArray[Any]:
         """The most probable class of each row."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy.special import ndtri
 
 from ddssp.model.fit import Fit
 
@@ -54,7 +54,7 @@ def _panel(ax: Any, fit: Fit, level: float) -> None:
         where = [found.names.index(name) for name in names]
         known = found.identified[where]
         values = np.where(known, found.estimate[where], np.nan) * units
-        half = stats.norm.ppf((1 + level) / 2) * units
+        half = ndtri((1 + level) / 2) * units
         for part, shift, colour, width, label in (
             (found.privacy, 0.2, PRIVACY, 3.0, "privacy part"),
             (found.stderr, 0.0, TOTAL, 1.2, f"{level:.0%} interval"),
