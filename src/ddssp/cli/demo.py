@@ -71,9 +71,7 @@ def demo(
     schema = ddssp.Schema(**SCHEMA)
     note("RAND health survey: 20,190 person-years; doctor visits a year (mdvis) on insurance plan and health")
     with progress() as tell:
-        release = ddssp.release(
-            survey, schema, epsilon=EPSILON, delta=DELTA, mechanism="moments", target=TARGET, progress=tell
-        )
+        release = ddssp.release(survey, schema, epsilon=EPSILON, delta=DELTA, mechanism="moments", target=TARGET, progress=tell)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "schema.toml").write_text(HEADER + schema.to_toml(), encoding="utf-8")
     release.save(folder / "survey.ddssp", force=True)
