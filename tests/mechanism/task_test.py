@@ -273,3 +273,12 @@ def test_the_release_carries_what_else_was_paid_for():
     assert {(), ("x",), ("o",), ("g",), ("b",), ("y",), ("x", "x"), ("o", "o"), ("y", "y")} <= set(found)
     assert found[()].values[0, 0] == pytest.approx(500, abs=6 * found[()].sigma)
     assert not any("y" in c for c in found if len(c) == 2 and c[0] != c[1])  # products with the target are never asked
+
+
+@pytest.mark.parametrize("link", Link)
+def test_where_noise_is_all_there_is_coefficients_stay_small(link):
+    """n̂ may be negative then; a fit that followed the noise had coefficients of 10⁵."""
+    data = table(link, 3)
+    for seed in range(6):
+        made = plan(SCHEMAS[link], epsilon=0.004, delta=1e-6, target="y")
+        assert np.abs(curate(data, made, noise=SeededNoise(seed)).fitted.theta).max() < 25

@@ -21,7 +21,7 @@ class Geometry:
     """Means and variances of P coordinates in J blocks, the intercept left out.
 
     Args:
-        total: number of records.
+        total: number of records, at least its own noise.
         sizes: rows of each block; `hot` says which are one-hot.
         offset: mean of z, "P"; `share` the frequencies of one-hot levels (the mean of a scalar).
         variance: of z, "P"; `doubt` the noise variance of each block's first moments, "J".
@@ -60,7 +60,7 @@ class Geometry:
 
 def geometry(blocks: tuple[Block, ...], known: Mapping[Clique, Measurement]) -> Geometry:
     """Means, variances and frequencies from measured n̂, first moments and squares; kept within what is possible."""
-    total = max(float(known[()].values[0, 0]), 1.0)
+    total = max(float(known[()].values[0, 0]), known[()].sigma, 1.0)
     parts = [(_scalar if b.is_scalar else _levels)(b, total, known) for b in blocks]
     offset, share, variance, live = (np.concatenate(column) for column in zip(*(p[:4] for p in parts), strict=True))
     return Geometry(

@@ -52,6 +52,9 @@ CHANCE_EDGES, CHANCE_MIDDLES = (0.2, 0.4, 0.65), np.array([0.1, 0.3, 0.52, 0.82]
 BEND = 0.3
 """Relative change of a logistic loss's curvature between the points of two gradients."""
 
+CENTRE = {Link.IDENTITY: 1.0, Link.LOGIT: 8.0}
+"""The score at the features' mean is no further from 0: that of a target in [−1, 1], or of a chance of 1 in 3,000."""
+
 UNSEEN = 0.1
 """Share of the smallest noticeable effect that every block is credited with when budget is divided."""
 
@@ -230,7 +233,9 @@ def _noted(problem: Problem, state: State, gradient: Sequence[Array], variance: 
     weight = 1 / (variance[0] + 0.01 * state.clip**2 * g.total)
     levels = (*state.levels, (state.centre + level / state.weight, weight))
     values, weights = np.array(levels).T
-    return replace(state, evidence=(*state.evidence, evidence), levels=levels, centre=float(values @ weights / weights.sum()))
+    end = CENTRE[problem.link]
+    centre = float(np.clip(values @ weights / weights.sum(), -end, end))
+    return replace(state, evidence=(*state.evidence, evidence), levels=levels, centre=centre)
 
 
 def _believed(problem: Problem, state: State) -> Belief:
