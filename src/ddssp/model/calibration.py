@@ -53,6 +53,9 @@ def chebyshev2(radius: float) -> Rule:
 
     The odd part of log σ is s/2, so b₁ = ½; the nodes are 0 and ±R√3/2, so b₂ = (log 2 − log 2cosh(R√3/4)) / (3R²/4).
     At R = 6 the factor −b₁/2b₂ is 3.533.
+
+    >>> round(chebyshev2(6.0)(0.0, 0.0).factor, 3)
+    3.533
     """
     if not (radius > 0 and np.isfinite(radius)):
         raise ValueError(f"radius must be positive and finite, got {radius}; the paper's is 6.")
@@ -69,6 +72,9 @@ def exact_split(mean: float, variance: float) -> Calibration:
     """The maximum of E[ys]/2 − E log 2cosh(s/2) for y = ±1.
 
     Edge cases: R² = V/(1 − ȳ²) is kept within [0, 0.98] and the classes' shares away from 0.
+
+    >>> exact_split(0.0, 0.5).factor  # 2 over the residual variance
+    4.0
     """
     m = float(np.clip(mean, 2 * SMALLEST_SHARE - 1, 1 - 2 * SMALLEST_SHARE))
     spread = 1 - m * m

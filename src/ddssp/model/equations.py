@@ -128,6 +128,8 @@ def equations(
     Edge cases: moments without an intercept block (the paper's encoding) are regressed as they are.
     """
     chosen = feature_columns(moments.encoding, target, features)
+    if not chosen and not intercept:
+        raise ValueError("features must name at least one column where there is no intercept.")
     has_block = None in moments.encoding.slices
     kept = moments.keep((*((None,) if has_block else ()), *chosen, target))
     encoding = kept.encoding.keep([c for c in kept.encoding.slices if c != target])

@@ -56,9 +56,7 @@ class GlmFit(Fit):
         calibration = self._calibration
         estimate = calibration.factor * found.estimate + calibration.constant * self._constants
         privacy = np.sqrt(np.maximum(self._privacy_variance(found.estimate, found.variance, found.weights), 0.0))
-        sight = self.inference.reading.sight
-        spread = self.equations.readout @ sight
-        sampling = np.sqrt(np.sum(np.linalg.solve(sight.T @ self.information() @ sight, spread.T).T * spread, axis=1))
+        sampling = np.sqrt(np.sum(self._sampling_roots() ** 2, axis=1))
         known = linear.identified
         return Intervals(
             names=linear.names,
@@ -70,6 +68,13 @@ class GlmFit(Fit):
     def information(self) -> Array:
         """Information about β-space coefficients in n̂ records, "q q"."""
         raise NotImplementedError
+
+    def _sampling_roots(self) -> Array:
+        """B with BB' the sampling covariance of the coefficients: the inverse information in the seen directions, "k s"."""
+        sight = self.inference.reading.sight
+        J = sight.T @ self.information() @ sight
+        w, Q = np.linalg.eigh((J + J.T) / 2)
+        return np.asarray(self.equations.readout @ sight @ Q / np.sqrt(np.maximum(w, 1e-9 * w.max(initial=1.0))))
 
     def wald(self, names: Sequence[str]) -> Wald:
         """Tests that all of `names` are 0: that they are 0 in least squares, whose multiple they are."""
