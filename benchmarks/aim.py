@@ -116,14 +116,24 @@ class Trial:
         pairs = {m.clique for m in found.measurements if len(m.clique) == 2}
         return release, {"seconds": seconds, "rounds": len(rounds) - 1, "pairs": len(pairs)}
 
-    def scores(self, ZtZ: Array, total: float) -> dict[str, float]:
-        """Test MSE of a linear target, test AUC of a logistic one by the least-squares direction."""
+    @cached_property
+    def unseen(self) -> Array:
+        """Rows in neither train nor test, at most 50,000; none for a dataset that is used up."""
+        return design(coded(self.data.rest.slice(0, 50_000), self.data.schema), self.encoding.blocks, self.data.schema)
+
+    def scores(self, ZtZ: Array, total: float, *, rows: Array | None = None, ridge: float | None = None) -> dict[str, float]:
+        """MSE of a linear target, AUC of a logistic one by the least-squares direction; on the test rows.
+
+        Fitted through the product's public eigenvalue floor, or with `ridge` added to the eigenvalues instead.
+        """
         out = {}
+        Z = self.test if rows is None else rows
         for kind, target in self.data.targets.items():
             y = self.encoding.index([target])[0]
             x = np.delete(np.arange(self.encoding.size), y)
-            fitted = self.test[:, x] @ floored(ZtZ[np.ix_(x, x)], ZtZ[x, y], total)
-            truth = self.test[:, y]
+            H, b = ZtZ[np.ix_(x, x)], ZtZ[x, y]
+            fitted = Z[:, x] @ (floored(H, b, total) if ridge is None else _ridged(H, b, ridge))
+            truth = Z[:, y]
             out[kind] = float(np.mean((truth - fitted) ** 2) if kind == "linear" else roc_auc_score(truth > 0, fitted))
         return out
 
@@ -133,6 +143,23 @@ class Trial:
     def scores_of_rows(self, rows: pa.Table) -> dict[str, float]:
         Z = design(coded(rows, self.data.schema), self.encoding.blocks, self.data.schema)
         return self.scores(Z.T @ Z, rows.num_rows)
+
+
+def _ridged(H: Array, b: Array, ridge: float) -> Array:
+    h, U = np.linalg.eigh((H + H.T) / 2)
+    return np.asarray(U @ ((U.T @ b) / (np.maximum(h, 0.0) + ridge)))
+
+
+def exploratory(trial: Trial, release: Release) -> dict[str, Any]:
+    """Floor against a ridge of one σ of the last measurement, on the test rows and on rows nobody tuned on."""
+    assert release.marginals is not None
+    ZtZ, total = moments(release.marginals, trial.encoding).matrix, release.marginals.total
+    sigma = release.measurements[-1].sigma
+    out = {"ridge test": trial.scores(ZtZ, total, ridge=sigma)}
+    if len(trial.unseen):
+        out["floor unseen"] = trial.scores(ZtZ, total, rows=trial.unseen)
+        out["ridge unseen"] = trial.scores(ZtZ, total, rows=trial.unseen, ridge=sigma)
+    return out
 
 
 def total_variation(found: PairMarginals, truth: PairMarginals, scale: float = 1.0) -> float:
@@ -162,6 +189,7 @@ def run(arguments: argparse.Namespace) -> None:
                 record |= {"dataset": name, "epsilon": epsilon, "seed": seed, "noise": arguments.noise, **options}
                 record["tv"] = total_variation(release.marginals, trial.truth)
                 record["scores"] = trial.scores_of_tables(release.marginals)
+                record["exploratory"] = exploratory(trial, release)
                 if arguments.synth:
                     record["synth"] = _synth(trial, release, arguments.synth, seed)
                 _append(record, arguments.append)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
+from collections.abc import Iterable
 from itertools import combinations
 from pathlib import Path
 
@@ -130,6 +131,47 @@ def test_pair_marginals_are_those_of_the_joint_table_and_the_burt_matrix_is_psd(
                 assert pairs[j, k] == pytest.approx(summed(joint, (j, k), names), abs=1e-9 * model.total)
     assert pairs.total == pytest.approx(model.total)
     assert np.linalg.eigvalsh(pairs.burt).min() > -1e-9 * model.total
+
+
+TREES = {
+    "star": ["ab", "ac", "ad", "ae", "af", "ag", "ah"],
+    "chain": ["ab", "bc", "cd", "de", "ef", "fg", "gh"],
+    "two levels": ["ab", "ac", "bd", "be", "cf", "cg", "ch"],
+    "wide separators": ["abc", "bcd", "bce", "cdf", "cdg", "eh"],
+    "overlapping separators": ["abcd", "abe", "bcf", "cdg", "adh"],
+    "three components": ["ab", "ac", "de", "df", "gh"],
+}
+
+
+@pytest.mark.parametrize("tree", TREES)
+def test_subtrees_that_meet_far_from_each_other_have_the_joint_tables_pairs(tree: str) -> None:
+    domain, rng = Domain.of(a=2, b=3, c=2, d=3, e=2, f=3, g=2, h=3), np.random.default_rng(31)
+    potentials = {tuple(c): rng.normal(size=domain.shape(tuple(c))) for c in TREES[tree]}
+    model = GraphicalModel(domain=domain, potentials=potentials, total=100.0)
+    joint, pairs = brute_force(model), model.pair_marginals()
+    for pair in domain.pairs:
+        assert pairs[pair] == pytest.approx(summed(joint, pair, domain.names), abs=1e-10)
+
+
+def plain_greedy(domain: Domain, cliques: Iterable[Clique]) -> int:
+    """Cells left by eliminating, one by one, the attribute whose neighbourhood has the fewest cells."""
+    edges = {frozenset(e) for c in cliques for e in combinations(c, 2)}
+    left, found = list(domain.names), []
+    while left:
+        around = {n: {n, *(m for e in edges if n in e for m in e)} for n in left}
+        gone = min(left, key=lambda n: domain.size(domain.clique(around[n])))
+        found.append(frozenset(around[gone]))
+        edges |= {frozenset(e) for e in combinations(sorted(around[gone]), 2)}
+        edges = {e for e in edges if gone not in e}
+        left.remove(gone)
+    return sum(domain.size(domain.clique(c)) for c in set(found) if not any(c < other for other in found))
+
+
+@given(st.lists(st.integers(2, 9), min_size=2, max_size=9), st.data())
+def test_model_size_is_that_of_plain_greedy_elimination(sizes: list[int], data: st.DataObject) -> None:
+    domain = Domain(tuple(Attribute(name=f"x{i}", size=m) for i, m in enumerate(sizes)))
+    cliques = data.draw(st.lists(st.sampled_from(domain.pairs), max_size=15))
+    assert model_size(domain, cliques) == plain_greedy(domain, cliques) * 8 / 2**20
 
 
 @given(models())

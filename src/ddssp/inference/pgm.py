@@ -42,20 +42,19 @@ MEMORY = 20
 """Steps that the mixing remembers."""
 
 RIDGE = 1e-8
-"""What is added to the squares of remembered steps, relative to them: near the end they are almost dependent."""
+"""Added to the cosines of remembered steps, which are almost dependent near the end."""
 
 SHARES = (1.0, 0.3, 0.09)
 """Shares of a step that are tried; if none lowers f, the memory is cleared and the rate falls, FAILURES times at most."""
 
 FAILURES = 3
-GROW = 1.
-NOTHING = 1e-100
-
-STRIDE = 10.0
-"""Largest change in one step of a potential whose cell is not empty: emptied by mistake, a cell is slow to return."""
 
 FAINT, EMPTY = 1e-4, 0.1
-"""A cell with less than FAINT σ counts as empty, under a tight tolerance in the end only one with EMPTY · tolerance · σ."""
+"""A cell with less than FAINT σ counts as empty; a tight tolerance goes on by stages, down to EMPTY · tolerance · σ."""
+
+STRIDE = 10.0
+"""Largest change of a cell that is not empty in one step, three times that in each further stage: emptied by mistake, a cell
+is slow to return."""
 
 REACH = 30.0
 """Largest change of a potential before conditionals are taken anew."""
@@ -313,7 +312,7 @@ def _minimised(fit: Fit, theta: Array, tolerance: float, max_iterations: int) ->
                 break
         change = (found.mu - point.mu) / fit.sigma
         bend = float(change @ change)
-        if accepted and bend > NOTHING:
+        if accepted and bend > 1e-200:
             step = found.theta - point.theta
             mixing.add(step, change)
             secant = float(step @ (found.mu - point.mu)) / bend
@@ -329,5 +328,5 @@ def _minimised(fit: Fit, theta: Array, tolerance: float, max_iterations: int) ->
         if still or failures == FAILURES:
             if empty == last:
                 break
-            empty, stride, rate, lows, failures = max(empty / 100, last), GROW * stride, max(rate, first), [best.loss], 0
+            empty, stride, rate, lows, failures = max(empty / 100, last), 3 * stride, max(rate, first), [best.loss], 0
     return best.theta

@@ -264,7 +264,7 @@ def burt(tree: JunctionTree, tables: Sequence[Array]) -> Array:
         s = tree.separators[t]
         inside, hanging = [attributes[a] for a in tree.cliques[t]], [subtrees.pop(c) for c in tree.children[t]]
         new = [g for g in inside if g.separator[0] not in s]
-        meetings = [(g, h) for g, h in combinations(inside, 2) if g in new or h in new]
+        meetings = [(g, h) for g, h in combinations(inside, 2) if g in new]
         meetings += [(g, h) for g in hanging for h in inside if h.separator[0] not in g.separator]
         meetings += combinations(hanging, 2)
         wanted = {frozenset(s), *(frozenset(g.separator + h.separator) for g, h in meetings + [(g, g) for g in new])}

@@ -62,13 +62,13 @@ class Reading:
     mean: Array
     likely: float
 
-    def read(self, c: Array) -> Linear:
+    def read(self, c: Array) -> Estimates:
         """c'β for each row of c by itself, "k q"."""
         before = np.sum(c * c * self.prior, axis=1)
         rho = np.minimum(np.sum((c @ self.V) * c, axis=1) / np.where(before > 0, before, 1.0), 1 - 1e-12)
         weights = (c @ self.gain) / (1 - rho)[:, None]
         unseen = c - weights @ self.A
-        return Linear(
+        return Estimates(
             estimate=weights @ self.g,
             weights=weights,
             noise=np.einsum("ks,st,kt->k", weights, self.C, weights),
@@ -85,7 +85,7 @@ class Reading:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Linear:
+class Estimates:
     """Linear estimates w'g.
 
     Args:
