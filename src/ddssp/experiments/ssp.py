@@ -18,12 +18,12 @@ def ssp_tight(XtX: Array, Xty: Array, *, bound: float, rho: float, rng: np.rando
     """θ from one joint release of X'y and the upper triangle of X'X, with exact accounting; |y| ≤ 1.
 
     One record x moves the pair by at most Δ² = Σ_{i≤j} (x_i x_j)² + ‖x‖² ≤ (‖X‖⁴ + ‖X‖²)/2 + ‖X‖², so σ² = Δ²/2ρ. Ridge at the
-    noise's spectral level σ√p.
+    noise's spectral norm 2σ√p.
     """
     sigma = float(np.sqrt(((bound**4 + bound**2) / 2 + bound**2) / (2 * rho)))
     p = len(Xty)
     H = XtX + symmetric_noise(p, sigma, rng)
-    return np.asarray(np.linalg.solve(H + sigma * np.sqrt(p) * np.eye(p), Xty + rng.normal(0.0, sigma, p)))
+    return np.asarray(np.linalg.solve(H + 2 * sigma * np.sqrt(p) * np.eye(p), Xty + rng.normal(0.0, sigma, p)))
 
 
 def ssp(XtX: Array, Xty: Array, *, bound: float, epsilon: float, delta: float, rng: np.random.Generator) -> Array:
