@@ -1,0 +1,245 @@
+"""The belief: against dense Gaussian formulae, a numerical optimiser, and truths it has to find."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize
+
+from ddssp.inference import belief as module
+from ddssp.inference.belief import IDLE, LARGEST, UNMEASURED, Belief, Evidence, believed
+from ddssp.inference.geometry import Geometry
+
+
+def correlation(d: int, seed: int) -> np.ndarray:
+    """A correlation matrix with moderate entries."""
+    A = np.random.default_rng(seed).normal(size=(d, 2 * d))
+    C = A @ A.T
+    return C / np.sqrt(np.outer(np.diag(C), np.diag(C)))
+
+
+def scalars(d: int, n: float = 1000.0, variance: float = 0.3, doubt: float = 1e-6) -> Geometry:
+    """d scalar blocks with mean 0."""
+    return Geometry(
+        total=n,
+        sizes=np.ones(d, np.intp),
+        hot=np.zeros(d, bool),
+        offset=np.zeros(d),
+        share=np.zeros(d),
+        variance=np.full(d, variance),
+        doubt=np.full(d, doubt),
+        live=np.ones(d, bool),
+    )
+
+
+def hessian(g: Geometry, C: np.ndarray) -> np.ndarray:
+    root = np.sqrt(g.total * g.variance)
+    return C * np.outer(root, root)
+
+
+def measured(g: Geometry, C: np.ndarray, sigma2: float = 1e-8) -> dict:
+    H = hessian(g, C)
+    d = len(g.sizes)
+    return {(j, k): (H[j : j + 1, k : k + 1], sigma2) for j in range(d) for k in range(j + 1, d)}
+
+
+def start(g: Geometry, prior: float | np.ndarray = 1.0) -> Belief:
+    prior = np.broadcast_to(np.asarray(prior, float), (len(g.sizes),)).copy()
+    return Belief(theta=np.zeros(len(g.offset)), variance=prior[g.block], prior=prior, unseen=np.zeros(len(g.sizes)))
+
+
+def problem(seed: int, d: int = 5, J: int = 2):
+    rng = np.random.default_rng(seed)
+    block = np.sort(np.r_[np.arange(J), rng.integers(0, J, d - J)])
+    return rng.normal(0, 3, d), rng.uniform(0.2, 2, d), correlation(d, seed), rng.uniform(0.3, 1, d), block
+
+
+def dense(b, S, C, T) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of φ under b ~ N(Cφ, S), φ ~ N(0, T): precisions add."""
+    P = np.linalg.inv(np.diag(1 / T) + C.T @ np.diag(1 / S) @ C)
+    return P @ C.T @ (b / S), np.diag(P)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_posterior_is_the_dense_gaussian_formula(seed):
+    b, S, C, w, block = problem(seed)
+    prior, phi, doubt = module._posterior(b, S, C, w, block, np.array([1.0, 0.5]), np.zeros(2))
+    mean, variance = dense(b, S, C, prior[block] / w**2)
+    assert np.allclose(phi, mean, rtol=1e-8, atol=1e-10)
+    assert np.allclose(doubt, variance, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_prior_variances_maximise_the_marginal_likelihood(seed):
+    """Against an optimiser that knows nothing of the fixed point; b is drawn from the model itself."""
+    _, S, C, w, block = problem(seed, d=14)
+    rng = np.random.default_rng(seed)
+    b = C @ (rng.normal(0, np.sqrt(np.array([2.0, 0.5])[block])) / w) + rng.normal(0, np.sqrt(S))
+    prior = np.array([1.0, 1.0])
+    for _ in range(40):
+        prior, _, _ = module._posterior(b, S, C, w, block, prior, np.zeros(2))
+
+    def minus_log_likelihood(log_t):
+        K = C @ np.diag(np.exp(log_t)[block] / w**2) @ C.T + np.diag(S)
+        return float(0.5 * (b @ np.linalg.solve(K, b) + np.linalg.slogdet(K)[1]))
+
+    bounds = [(np.log(1e-9), np.log(LARGEST))] * 2
+    best = min(
+        optimize.minimize(minus_log_likelihood, np.log(t), bounds=bounds, method="L-BFGS-B").fun
+        for t in ([1, 1], [1e-3, 1], [1, 1e-3], [10, 10])
+    )
+    assert minus_log_likelihood(np.log(prior)) == pytest.approx(best, abs=2e-3)
+    assert minus_log_likelihood(np.log(prior) + 1) > best + 0.05
+
+
+def test_a_known_curvature_and_quiet_gradients_give_newtons_step():
+    g, C = scalars(4), correlation(4, 1)
+    truth, at = np.array([0.3, -0.2, 0.1, 0.5]), np.array([0.1, 0.1, -0.1, 0.0])
+    H = hessian(g, C)
+    e = Evidence(gradient=H @ (truth - at), noise=np.full(4, 1e-6), at=at, bias=0.0)
+    found = believed(g, measured(g, C), (e,), start(g), curvature=1.0, scale=1.0, bend=0.0)
+    assert np.allclose(found.theta, truth, atol=1e-4)
+    assert (found.variance < 1e-6).all()
+
+
+def test_one_loud_gradient_gives_the_posterior_mean():
+    """Everything known but θ: believed is the dense formula with the prior it ends on."""
+    g, C = scalars(3), correlation(3, 2)
+    truth = np.array([0.2, -0.1, 0.3])
+    H, noise = hessian(g, C), np.array([400.0, 900.0, 100.0])
+    gradient = H @ truth + np.random.default_rng(0).normal(0, np.sqrt(noise))
+    e = Evidence(gradient=gradient, noise=noise, at=np.zeros(3), bias=0.0)
+    found = believed(g, measured(g, C), (e,), start(g), curvature=1.0, scale=1.0, bend=0.0)
+    assert (found.prior * g.reach > IDLE).all()
+    P = np.linalg.inv(np.diag(1 / found.prior) + H @ np.diag(1 / noise) @ H)
+    assert np.allclose(found.theta, P @ H @ (gradient / noise), rtol=1e-3)
+    assert np.allclose(found.variance, np.diag(P), rtol=1e-2)
+
+
+def test_many_gradients_say_as_much_as_one_with_all_the_budget():
+    """Sixteen gradients with sixteen times the variance, at different points, end like one."""
+    g, C = scalars(3), correlation(3, 3)
+    H, truth, rng = hessian(g, C), np.array([0.4, -0.3, 0.1]), np.random.default_rng(1)
+    places = rng.normal(0, 0.2, (16, 3))
+    errors = rng.normal(0, 1, (16, 3))
+    noise = np.full(3, 100.0)
+    many = tuple(
+        Evidence(gradient=H @ (truth - p) + np.sqrt(16 * noise) * e, noise=16 * noise, at=p, bias=0.0)
+        for p, e in zip(places, errors, strict=True)
+    )
+    one = (Evidence(gradient=H @ truth + np.sqrt(16 * noise) * errors.mean(0), noise=noise, at=np.zeros(3), bias=0.0),)
+    cross, old = measured(g, C, 1e-12), start(g)
+    a, b = (believed(g, cross, e, old, curvature=1.0, scale=1.0, bend=0.0) for e in (many, one))
+    assert np.allclose(a.theta, b.theta, atol=2e-3)
+    assert np.allclose(a.variance, b.variance, rtol=0.05)
+
+
+def test_what_is_not_known_of_the_curvature_makes_far_gradients_count_less():
+    at, w, C = np.arange(2), np.ones(2), np.eye(2)
+    near = Evidence(gradient=np.array([1.0, 1.0]), noise=np.ones(2), at=np.zeros(2), bias=0.0)
+    far = Evidence(gradient=np.array([-5.0, -5.0]), noise=np.ones(2), at=np.full(2, 10.0), bias=0.0)
+    sure, S = module._observation((near, far), at, w, C, np.zeros((2, 2)), np.zeros(2), np.zeros(2), 0.0)
+    assert np.allclose(sure, (1.0 + 5.0) / 2)  # b_t = w g_t + C φ_t, averaged
+    assert np.allclose(S, 0.5)
+    V = np.array([[0.0, 0.04], [0.04, 0.0]])
+    unsure, wider = module._observation((near, far), at, w, C, V, np.zeros(2), np.zeros(2), 0.0)
+    weight = 1 / (1 + module.CAUTION * 0.04 * 100)
+    assert np.allclose(unsure, (1.0 + 5.0 * weight) / (1 + weight))
+    assert (wider > S).all()
+
+
+def learned(C: np.ndarray, places: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """C and V before and after gradients at `places`."""
+    d = len(C)
+    g, at = scalars(d), np.arange(d)
+    H, truth = hessian(g, C), np.linspace(-0.3, 0.3, d)
+    evidence = [Evidence(gradient=H @ (truth - p), noise=np.full(d, noise), at=p, bias=0.0) for p in places]
+    first, V = module._correlation(g, {}, at)
+    return first, V, *module._learned(first, V, evidence, at, 1 / np.sqrt(g.total * g.variance), 0.0)
+
+
+def test_curvature_is_learned_from_the_way_the_gradients_took():
+    """Noiseless gradients along every axis tell C entirely, from nothing but an identity that is off by 0.2."""
+    d = 5
+    C, off = correlation(d, 4), ~np.eye(d, dtype=bool)
+    along = np.cumsum(np.r_[np.zeros((1, d)), 0.2 * np.eye(d)], axis=0)
+    first, V, found, left = learned(C, along, 1e-9)
+    assert np.array_equal(first, np.eye(d))
+    assert np.allclose(V[off], UNMEASURED**2)
+    assert np.abs(first - C).max() > 0.2
+    assert np.abs(found - C).max() < 1e-6
+    assert (left[off] < 1e-6 * UNMEASURED**2).all()
+
+
+def test_any_way_teaches_something_and_loud_gradients_teach_nothing():
+    d = 5
+    C, places = correlation(d, 4), np.random.default_rng(2).normal(0, 0.3, (d + 4, d))
+    first, V, found, left = learned(C, places, 1e-9)
+    assert np.linalg.norm(found - C) < 0.5 * np.linalg.norm(first - C)
+    assert (left <= V).all()
+    _, _, unmoved, _ = learned(C, places, 1e9)
+    assert np.abs(unmoved - first).max() < 1e-3
+
+
+def test_an_idle_block_wakes_when_a_gradient_speaks_for_it():
+    g = scalars(3)
+    H, noise = hessian(g, np.eye(3)), np.full(3, 25.0)
+    asleep = start(g, np.array([1.0, 1e-9, 1e-9]))
+    e = Evidence(gradient=H @ np.array([0.3, 0.4, 0.0]), noise=noise, at=np.zeros(3), bias=0.0)
+    found = believed(g, measured(g, np.eye(3), 1e-12), (e,), asleep, curvature=1.0, scale=1.0, bend=0.0)
+    assert found.prior[1] * g.reach[1] > IDLE
+    assert found.theta[1] == pytest.approx(0.4, abs=0.02)
+    assert found.prior[2] == 1e-9
+    assert found.theta[2] == found.variance[2] == 0.0
+
+
+def test_a_block_that_explains_nothing_loses_its_prior():
+    g = scalars(2)
+    H = hessian(g, np.eye(2))
+    evidence = tuple(
+        Evidence(gradient=H @ np.array([0.3, 0.0]), noise=np.full(2, 100.0), at=np.zeros(2), bias=0.0) for _ in range(4)
+    )
+    now = start(g)
+    for _ in range(12):
+        now = believed(g, measured(g, np.eye(2), 1e-12), evidence, now, curvature=1.0, scale=1.0, bend=0.0)
+    assert now.theta[0] == pytest.approx(0.3, abs=0.02)
+    assert now.prior[1] < 1e-2 * now.prior[0]
+    assert abs(now.theta[1]) < 1e-9
+
+
+def test_levels_of_one_column_are_correlated_as_their_shares_say():
+    n, share = 500.0, np.array([0.5, 0.3, 0.2])
+    g = Geometry(
+        total=n,
+        sizes=np.array([3]),
+        hot=np.array([True]),
+        offset=share - 1 / 3,
+        share=share,
+        variance=share * (1 - share),
+        doubt=np.array([1.0]),
+        live=np.ones(3, bool),
+    )
+    C, V = module._correlation(g, {}, np.arange(3))
+    codes = np.repeat(np.arange(3), (n * share).astype(int))
+    assert np.allclose(C, np.corrcoef(np.eye(3)[codes].T))
+    assert np.allclose(V, np.diag(np.diag(V)))
+
+
+def test_a_measured_block_is_shrunk_by_its_own_signal():
+    g = scalars(2)
+    C = np.array([[1, 0.4], [0.4, 1]])
+    sharp, V = module._correlation(g, measured(g, C), np.arange(2))
+    assert np.allclose(sharp, C, atol=1e-6)
+    assert V[0, 1] < 1e-10
+    blurred, V = module._correlation(g, measured(g, C, sigma2=(0.2 * 300) ** 2), np.arange(2))
+    assert 0 < blurred[0, 1] < 0.4
+    assert V[0, 1] < 0.2**2
+
+
+def test_eigenvalues_are_raised():
+    C = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
+    assert np.linalg.eigvalsh(C).min() < 0
+    assert np.linalg.eigvalsh(module._definite(C)).min() >= module.WEAKEST - 1e-12
+    fine = correlation(4, 7)
+    if np.linalg.eigvalsh(fine).min() > module.WEAKEST:
+        assert np.allclose(module._definite(fine), fine)

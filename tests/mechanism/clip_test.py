@@ -1,0 +1,59 @@
+"""The next clip: small where noise is dear, never above the last one, never far below it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import assume, given
+from hypothesis import strategies as st
+
+from ddssp.mechanism.clip import EDGES, SLOWEST, next_clip, spread
+
+BINS = len(EDGES) + 1
+CLIPS = st.floats(0.01, 2.0)
+SHARES = st.lists(st.floats(0, 1), min_size=BINS, max_size=BINS).map(np.array)
+NOISE, PRICE = st.floats(1e-6, 0.5), st.floats(1e-9, 1e3)
+
+
+def histogram(r: np.ndarray) -> np.ndarray:
+    return np.bincount(np.searchsorted(EDGES, np.abs(r)), minlength=BINS) / len(r)
+
+
+@given(shares=SHARES, wobble=SHARES, noise=NOISE, clip=CLIPS, price=PRICE)
+def test_it_never_grows_and_never_falls_too_fast(shares, wobble, noise, clip, price):
+    """Also where noise has made shares negative."""
+    following, tail = next_clip(shares - wobble, noise, clip, price)
+    assert SLOWEST * clip * (1 - 1e-12) <= following <= clip
+    assert 0 <= tail < np.inf
+
+
+@given(shares=SHARES, noise=NOISE, clip=CLIPS, one=PRICE, two=PRICE)
+def test_dearer_noise_never_makes_it_larger(shares, noise, clip, one, two):
+    cheap, dear = next_clip(shares, noise, clip, min(one, two))[0], next_clip(shares, noise, clip, max(one, two))[0]
+    assert dear <= cheap
+
+
+@given(shares=SHARES, clip=CLIPS, one=NOISE, two=NOISE)
+def test_a_noisier_histogram_never_lowers_the_spread(shares, clip, one, two):
+    assume(one != two)
+    assert spread(shares, min(one, two), clip) <= spread(shares, max(one, two), clip) * (1 + 1e-12)
+
+
+def test_both_ends():
+    shares = histogram(np.random.default_rng(0).normal(0, 0.1, 10_000))
+    assert next_clip(shares, 1e-6, 1.0, 1e6)[0] == SLOWEST
+    assert next_clip(shares, 1e-6, 0.5, 1e-12)[0] == 0.5
+
+
+@pytest.mark.parametrize("scale", [0.02, 0.1, 0.4])
+def test_the_spread_is_that_of_the_residuals(scale):
+    r = np.clip(np.random.default_rng(1).normal(0, scale, 50_000), -2, 2)
+    assert spread(histogram(r), 1e-9, 2.0) == pytest.approx(np.mean(r**2), rel=0.15)
+
+
+def test_a_heavy_tail_keeps_the_clip_wide():
+    rng = np.random.default_rng(2)
+    light = histogram(rng.uniform(-0.1, 0.1, 20_000))
+    heavy = histogram(np.clip(rng.standard_t(2.1, 20_000) * 0.04, -2, 2))
+    assert next_clip(heavy, 1e-5, 0.5, 1e-3)[0] > next_clip(light, 1e-5, 0.5, 1e-3)[0]
+    assert next_clip(heavy, 1e-5, 0.5, 1e-3)[1] > next_clip(light, 1e-5, 0.5, 1e-3)[1]
