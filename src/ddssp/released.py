@@ -93,9 +93,10 @@ class Release:
         try:
             return assembled(self.measurements, self.encoding)
         except KeyError:
+            ready = self.fitted
+            instead = "" if ready is None else f"; it answers the one it was made for: {ready.request}, with all columns"
             raise ReleaseError(
-                f"this {self.mechanism} release did not measure the products of all columns, which this needs"
-                + ("." if self.fitted is None else f"; it answers the one regression it was made for: {_asked(self.fitted)}.")
+                f"this {self.mechanism} release did not measure the products of all columns, which this needs{instead}."
             ) from None
 
     @cached_property
@@ -260,11 +261,6 @@ class Release:
             "schema": self.schema.to_dict(),
             "ledger": self.entry,
         }
-
-
-def _asked(fitted: Fitted) -> str:
-    """How to ask for the regression that a release holds ready."""
-    return f"--target {fitted.target} --model {'linear' if fitted.link is Link.IDENTITY else 'logistic'}, with all columns"
 
 
 def require_writable(path: Path, *, force: bool) -> None:

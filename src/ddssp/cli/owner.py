@@ -88,7 +88,8 @@ def release(
     with progress() as tell:
         made = curate.curate(data, plan, progress=tell)
     made.save(output, force=force)
-    emit_json(summary) if json else note(f"spent {_spend(plan)}\nwrote {output}; next: ddssp fit {output} --target COLUMN")
+    request = "--target COLUMN" if made.fitted is None else made.fitted.request
+    emit_json(summary) if json else note(f"spent {_spend(plan)}\nwrote {output}; next: ddssp fit {output} {request}")
 
 
 def _spend(plan: Plan) -> str:

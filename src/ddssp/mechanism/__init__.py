@@ -26,6 +26,11 @@ class Fitted:
     link: Link
     theta: NDArray[np.float64]
 
+    @property
+    def request(self) -> str:
+        """How to ask for it on the command line."""
+        return f"--target {self.target} --model {'linear' if self.link is Link.IDENTITY else 'logistic'}"
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Outcome:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar, TypeGuard
 
 import numpy as np
@@ -13,6 +15,7 @@ from ddssp.column import Level, Numeric
 from ddssp.encoding import Encoding
 from ddssp.mechanism import Fitted
 from ddssp.model.fit import Fit, design_of
+from ddssp.model.interval import IntervalError, Intervals, Wald
 from ddssp.model.linear import LinearFit
 from ddssp.model.scale import original_names, original_scale
 from ddssp.privacy.curator import Link
@@ -23,6 +26,8 @@ NOT_COVERED = (
     "would cover what that leaves out; a moments release has intervals."
 )
 
+NO_PRODUCTS = "a task release holds no products with the target, so no residual sum of squares; a moments release does."
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class TaskLinearFit(LinearFit):
@@ -31,6 +36,22 @@ class TaskLinearFit(LinearFit):
     @property
     def not_covered(self) -> str:
         return NOT_COVERED
+
+    @cached_property
+    def rss(self) -> float:
+        raise IntervalError(NO_PRODUCTS)
+
+    @property
+    def residual_variance(self) -> float:
+        raise IntervalError(NO_PRODUCTS)
+
+    @property
+    def r2(self) -> float:
+        raise IntervalError(NO_PRODUCTS)
+
+    @property
+    def log_likelihood(self) -> float | None:
+        return None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -43,6 +64,13 @@ class TaskLogisticFit(Fit):
     @property
     def not_covered(self) -> str:
         return NOT_COVERED
+
+    @property
+    def intervals(self) -> Intervals:
+        raise IntervalError(NOT_COVERED)
+
+    def wald(self, names: Sequence[str]) -> Wald:
+        raise IntervalError(NOT_COVERED)
 
     @property
     def coef(self) -> dict[str, float]:
