@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import pickle
+import re
 import runpy
 import subprocess
 import sys
@@ -403,6 +404,16 @@ def test_the_estimators_are_loaded_when_first_used():
     script = "import sys, ddssp\nassert 'sklearn' not in sys.modules\nddssp.DPRidge\nassert 'sklearn' in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)
     assert {e.__name__ for e in ALL} <= set(ddssp.__all__)
+
+
+def test_the_documentation_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "sklearn.md").read_text(encoding="utf-8"), re.DOTALL)
+    scope: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, "sklearn.md", "exec"), scope)
+    assert "std err" in capsys.readouterr().out
+    assert scope["ledger"].spent("visits") == rho_of(1.0, 1e-6)  # four of five folds were refused
 
 
 def test_the_example_runs(capsys):
