@@ -16,7 +16,7 @@ from ddssp.model.reading import Reading, reading
 
 Array = NDArray[np.float64]
 
-PRIOR_SHARE = 0.25
+PRIOR_SHARE = 1 / 3
 """A coefficient is identified if what rests on the prior adds at most this share to its noise variance."""
 
 
@@ -127,7 +127,7 @@ class Inference:
     def intervals(self) -> Intervals:
         r"""For each coefficient c'β: privacy w'Cw plus what rests on the prior, sampling s² w'Λw.
 
-        Not identified: the prior adds more than a quarter to the noise variance, or the standard error is wider than the
+        Not identified: the prior adds more than a third to the noise variance, or the standard error is wider than the
         coefficient of a feature that would move the response over half its range.
         """
         c = self.equations.readout
