@@ -383,6 +383,19 @@ def test_least_squares_of_a_two_level_target():
     np.testing.assert_allclose(found.coef_, judge.coef_, atol=0.02)
 
 
+def test_least_squares_of_a_two_level_target_where_a_column_is_encoded_by_vectors():
+    """`task` cannot encode vectors, so "auto" takes moments, which answers least squares as well."""
+    vectors = {"kind": "categorical", "levels": ["s", "m", "l"], "values": [[-1, 0], [0, 1], [1, 0]]}
+    schema = Schema(columns={"size": vectors, "sick": {"kind": "boolean"}})
+    size = np.random.default_rng(0).choice(["s", "m", "l"], 2000)
+    X, y = pd.DataFrame({"size": size}), size == "l"
+    model = DPLinearRegression(schema=schema, target="sick", **PRECISE).fit(X, y)
+    assert model.release_.mechanism == "moments"
+    assert model.predict(pd.DataFrame({"size": ["s", "m", "l"]})) == pytest.approx([0.0, 0.0, 1.0], abs=0.05)
+    with pytest.raises(ValueError, match="mechanism task cannot encode columns by vectors; use moments"):
+        DPLinearRegression(schema=schema, target="sick", mechanism="task").fit(X, y)
+
+
 def test_in_a_pipeline_with_named_columns():
     rows = table(3_000)
     columns = ColumnTransformer([("keep", "passthrough", ["plan", "age"])], verbose_feature_names_out=False)

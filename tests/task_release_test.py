@@ -73,6 +73,7 @@ def test_auto_is_moments_for_everything_else():
     assert chosen("one", alone) == MomentsMechanism(target="one")
     vectors = Schema(columns=COLUMNS | {"v": {"kind": "categorical", "levels": ["a", "b"], "values": [[1, 0], [0, 1]]}})
     assert chosen("age", vectors) == MomentsMechanism(target="age")
+    assert chosen("sick", vectors, model="linear") == MomentsMechanism(target="sick")
 
 
 REFUSED = {
@@ -80,6 +81,8 @@ REFUSED = {
     "a table as target": ({"mechanism": "task", "target": "plan"}, "has neither numbers nor two levels"),
     "logistic of numbers": ({"target": "age", "model": "logistic"}, "'age' must have two levels for model logistic"),
     "unknown model": ({"target": "age", "model": "probit"}, "model must be one of"),
+    "linear model of a table": ({"target": "plan", "model": "linear"}, "model linear needs a declared target with numbers"),
+    "model of no target": ({"model": "linear"}, "model linear needs a declared target"),
     "model without task": ({"mechanism": "moments", "target": "age", "model": "linear"}, "model is for mechanism task"),
 }
 

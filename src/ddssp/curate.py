@@ -92,14 +92,17 @@ def plan(
 def _chosen(mechanism: str, schema: Schema, target: str | None, model: str) -> Mechanism:
     """The mechanism by name; `auto` is `task` for a declared target that one regression can explain, else `moments`.
 
-    Chosen by the schema and the request alone, never by the data.
+    Columns encoded by vectors are beyond `task`, so there `auto` takes `moments`, which answers either model. Chosen by the
+    schema and the request alone, never by the data.
     """
     if mechanism == "aim":
         return AIM(target=target)
     link = None if target is None else _link(schema, target, model)
+    if mechanism == "moments" and model != "auto":
+        raise ValueError(f"model is for mechanism task, got {model!r} with moments; leave it out.")
+    if mechanism == "auto" and model != "auto" and (target is None or not _is_scalar(schema, target)):
+        raise ValueError(f"model {model} needs a declared target with numbers or two levels, got target {target!r}.")
     if mechanism == "moments" or (mechanism == "auto" and (link is None or not _plain(schema))):
-        if model != "auto":
-            raise ValueError(f"model is for mechanism task, got {model!r} with {mechanism}; leave it out.")
         return MomentsMechanism(target=target)
     if target is None:
         raise ValueError("target must be declared for mechanism task; name the column to explain, or use mechanism moments.")
@@ -112,13 +115,17 @@ def _chosen(mechanism: str, schema: Schema, target: str | None, model: str) -> M
 
 def _link(schema: Schema, target: str, model: str) -> Link | None:
     """Logistic for two levels, least squares for other numbers, None for what is neither."""
-    encoding = Encoding.centred(schema)
-    if target not in encoding.columns or not encoding.block(target).is_scalar or len(encoding.columns) < 2:
+    if not _is_scalar(schema, target) or len(Encoding.centred(schema).columns) < 2:
         return None
     two = schema.resolved[target].size == 2 and not isinstance(schema.resolved[target], Numeric)
     if model == "logistic" and not two:
         raise ValueError(f"target {target!r} must have two levels for model logistic; use linear.")
     return Link.LOGIT if two and model != "linear" else Link.IDENTITY
+
+
+def _is_scalar(schema: Schema, target: str) -> bool:
+    encoding = Encoding.centred(schema)
+    return target in encoding.columns and encoding.block(target).is_scalar
 
 
 def _plain(schema: Schema) -> bool:
