@@ -61,7 +61,7 @@ class Block:
         """Whether its first moments are a histogram, from which its second moments follow."""
         return not self.is_scalar and self.contrast != "none"
 
-    @property
+    @cached_property
     def bound(self) -> int:
         """Largest squared norm of one record's numerators, exact."""
         if self.numerators is None:
