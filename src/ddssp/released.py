@@ -10,7 +10,6 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ddssp
+from ddssp import whole
 from ddssp.encoding import Encoding
 from ddssp.inference.noise_covariance import BlockNoise, block_noise
 from ddssp.inference.psd import assembled
@@ -206,17 +206,7 @@ class Release:
         """Writes the file whole or not at all; refuses to overwrite unless `force`."""
         path = Path(path)
         require_writable(path, force=force)
-        handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".ddssp-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(self.to_bytes())
-                file.flush()
-                os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, path)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
+        whole.write(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
         buffer = io.BytesIO()

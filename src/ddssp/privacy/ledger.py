@@ -1,7 +1,7 @@
 """The ledger: what each dataset may spend, what it has spent, and nothing drawn before its ρ is on disk.
 
 One SQLite file, append only. Each row is chained to the one before by SHA-256, and every answer, also the decision to
-grant a reservation, is a replay of all rows through the same checks (`_Books.post`): from a ledger that `verify` calls
+grant a reservation, is a replay of all rows through the same checks (`Books.post`): from a ledger that `verify` calls
 broken nothing can be spent. The file holds no data and nothing computed from data.
 
 The chain shows accidents and hand edits. Whoever may write the file can also rewrite it whole or put an old copy back;
@@ -12,24 +12,22 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import os
-import re
 import secrets
 import shlex
 import sqlite3
 import stat
-import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
-from enum import StrEnum
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
-from ddssp.privacy.budget import Budget, BudgetError, epsilon_of, rho_of
+from ddssp.privacy.books import Account, Books, Entry, Kind
+from ddssp.privacy.budget import Budget, BudgetError, epsilon_of
+from ddssp.whole import draft, sync_folder
+
+__all__ = ["Account", "Entry", "Kind", "Ledger", "LedgerError", "Reservation", "Verification"]
 
 APPLICATION_ID = 0x64647370  # "ddsp", in the file's header
 FORMAT_VERSION = 1
@@ -50,13 +48,6 @@ CREATE TRIGGER entry_keeps BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'the
 CREATE TRIGGER entry_stays BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'the ledger is append only'); END;
 """
 
-_Row = Mapping[str, Any]  # as SQLite gives it: nothing is known about a value before `_entry` has looked
-_TYPES = {"number": int, "counter": int, "epsilon": float, "delta": float} | dict.fromkeys(
-    ("kind", "dataset", "rho", "fingerprint", "mechanism", "created", "previous", "hash"), str
-)
-# A BLOB has no place in a row: written as its repr it cannot give the hash of the text that was there.
-_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr)
-
 
 class LedgerError(ValueError):
     """A ledger file that cannot be used, or is not the one it should be; nothing was spent."""
@@ -69,32 +60,6 @@ class _Broken(LedgerError):
         where = "" if number is None else f" at row {number}"
         super().__init__(f"ledger must be intact, got one that is broken{where} ({reason}): restore it from a backup.")
         self.reason, self.number, self.rows = reason, number, rows
-
-
-class Kind(StrEnum):
-    """What a row of the ledger records."""
-
-    CEILING = "ceiling"
-    RESERVE = "reserve"
-    COMPLETE = "complete"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Entry:
-    """One row: a ceiling declared, a reservation made, or a reservation completed."""
-
-    number: int
-    kind: Kind
-    dataset: str
-    counter: int  # the reservation's running number within its dataset; 0 for a ceiling
-    rho: Fraction  # granted by a ceiling, charged by a reservation; 0 for a completion
-    epsilon: float  # with delta: what rho came from; 0 for a completion
-    delta: float
-    fingerprint: str  # of the reservation's schema, else empty
-    mechanism: str  # of the reservation, else empty
-    created: str  # ISO 8601, UTC
-    previous: str
-    hash: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,41 +77,6 @@ class Reservation:
     hash: str
     created: str
     schema_changed: bool  # the dataset's previous reservation was made under another schema
-
-
-@dataclass(frozen=True, kw_only=True)
-class Account:
-    """Where one dataset stands: its ceiling, the ρ granted at (epsilon, delta), and what is spent of it."""
-
-    dataset: str
-    epsilon: float
-    delta: float
-    ceiling: Fraction
-    spent: Fraction = Fraction(0)
-    reservations: int = 0
-    fingerprint: str = ""  # of the latest reservation's schema
-
-    @property
-    def remaining(self) -> Fraction:
-        """The ρ that may still be reserved; 0 if the ceiling was lowered below what is spent."""
-        return max(Fraction(0), self.ceiling - self.spent)
-
-    @property
-    def epsilon_spent(self) -> float:
-        """The ε that the spent ρ amounts to at the ceiling's δ, rounded up."""
-        return epsilon_of(self.spent, self.delta)
-
-    @property
-    def epsilon_left(self) -> float:
-        """The largest ε that a request at the ceiling's δ may ask for, rounded down.
-
-        Guarantees: a request for it fits, rho_of(epsilon_left, delta) ≤ remaining; 0 if no ε fits. It is ρ that adds
-        up: ε spent and ε left are more than the ceiling's ε together.
-        """
-        if not self.spent:
-            return self.epsilon
-        epsilon = epsilon_of(self.remaining, self.delta) * (1 - 4e-9)  # epsilon_of rounds up, by 1e-9
-        return epsilon if rho_of(epsilon, self.delta) <= self.remaining else 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,6 +98,7 @@ class Ledger:
     never completed stays spent. The object holds the path and nothing else, so its copies, clones, pickles and forks
     all spend from the same file. Only `set_budget` creates that file.
 
+    >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     ledger = Ledger(f"{folder}/ledger.db")
     ...     ceiling = ledger.set_budget("survey", epsilon=1.0, delta=1e-6).ceiling
@@ -270,12 +201,12 @@ class Ledger:
         with self._opened() as connection:
             return hmac.new(_key(connection), text.encode(), hashlib.sha256).hexdigest()
 
-    def _read(self) -> _Books:
+    def _read(self) -> Books:
         with self._opened() as connection:
             return _books(connection)
 
     @contextmanager
-    def _transaction(self) -> Iterator[_Books]:
+    def _transaction(self) -> Iterator[Books]:
         """The books under the write lock; what is appended to them is committed on leaving without an error."""
         with self._opened() as connection:
             if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
@@ -300,69 +231,11 @@ class Ledger:
             raise _translated(error, self.path) from error
 
 
-class _Books:
-    """A ledger's rows, replayed: the one place that knows what makes a ledger sound."""
-
-    def __init__(self, genesis: str) -> None:
-        self.head = genesis
-        self.entries: list[Entry] = []
-        self.accounts: dict[str, Account] = {}
-        self.open: dict[tuple[str, int], Entry] = {}  # reservations not completed yet
-        self.appended: list[_Row] = []
-
-    def append(self, kind: Kind, dataset: str, **values: str | float) -> Entry:
-        """The entry of a new last row, held to the same rules as every row read back."""
-        row: dict[str, Any] = {"number": len(self.entries) + 1, "kind": kind.value, "dataset": dataset}
-        row |= {"counter": 0, "rho": "0/1", "epsilon": 0.0, "delta": 0.0, "fingerprint": "", "mechanism": ""} | values
-        row |= {"created": datetime.now(UTC).isoformat(timespec="microseconds"), "previous": self.head}
-        row["hash"] = _hash(row)
-        self.appended.append(row)
-        return self.post(row)
-
-    def post(self, row: _Row) -> Entry:
-        """The entry of the next row; ValueError with the reason if a sound ledger cannot have this row here."""
-        due = len(self.entries) + 1
-        if row["number"] != due:
-            raise ValueError(f"row {row['number']} stands where row {due} is due: rows are missing")
-        if row["hash"] != _hash(row):
-            raise ValueError("its content does not give its hash: it was edited")
-        if row["previous"] != self.head:
-            raise ValueError("it does not follow from the row before it: rows were removed, exchanged or rewritten")
-        entry = _entry(row)
-        {Kind.CEILING: self._ceiling, Kind.RESERVE: self._reserve, Kind.COMPLETE: self._complete}[entry.kind](entry)
-        self.head = entry.hash
-        self.entries.append(entry)
-        return entry
-
-    def _ceiling(self, entry: Entry) -> None:
-        terms: dict[str, Any] = {"epsilon": entry.epsilon, "delta": entry.delta, "ceiling": entry.rho}
-        known = self.accounts.get(entry.dataset)
-        self.accounts[entry.dataset] = replace(known, **terms) if known else Account(dataset=entry.dataset, **terms)
-
-    def _reserve(self, entry: Entry) -> None:
-        account = self.accounts.get(entry.dataset)
-        if account is None:
-            raise ValueError("it reserves for a dataset without a ceiling")
-        counter, spent = account.reservations + 1, account.spent + entry.rho
-        if entry.counter != counter:
-            raise ValueError(f"it is reservation {entry.counter} of its dataset where {counter} is due")
-        if entry.rho <= 0:
-            raise ValueError("its rho is not positive")
-        if spent > account.ceiling:
-            raise ValueError("it spends beyond the ceiling of its time")
-        self.open[entry.dataset, counter] = entry
-        self.accounts[entry.dataset] = replace(account, spent=spent, reservations=counter, fingerprint=entry.fingerprint)
-
-    def _complete(self, entry: Entry) -> None:
-        if self.open.pop((entry.dataset, entry.counter), None) is None:
-            raise ValueError("it completes a reservation that is not open")
-
-
-def _books(connection: sqlite3.Connection) -> _Books:
+def _books(connection: sqlite3.Connection) -> Books:
     """The books of all rows in one snapshot; _Broken if they do not add up."""
     if not connection.in_transaction:
         connection.execute("BEGIN")
-    books = _Books(hashlib.sha256(b"ddssp ledger " + _key(connection)).hexdigest())
+    books = Books(hashlib.sha256(b"ddssp ledger " + _key(connection)).hexdigest())
     rows = connection.execute("SELECT * FROM entry ORDER BY number").fetchall()
     for row in rows:
         try:
@@ -380,21 +253,6 @@ def _key(connection: sqlite3.Connection) -> bytes:
     if row is None or not isinstance(row["value"], bytes) or len(row["value"]) != 32:
         raise _Broken("its key is missing")
     return bytes(row["value"])
-
-
-def _hash(row: _Row) -> str:
-    """SHA-256 of the row, the previous row's hash included, as canonical JSON."""
-    content = {name: value for name, value in row.items() if name != "hash"}
-    return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
-
-
-def _entry(row: _Row) -> Entry:
-    """The row as an Entry; ValueError if a value is not of the kind that `_Books.append` writes."""
-    if {name: type(value) for name, value in row.items()} != _TYPES:
-        raise ValueError("it holds a value that no ledger writes")
-    if not re.fullmatch(r"[0-9]+/[1-9][0-9]*", row["rho"]):
-        raise ValueError(f"its rho, {row['rho']!r}, is not a fraction of natural numbers")
-    return Entry(**{**row, "kind": Kind(row["kind"]), "rho": Fraction(row["rho"])})
 
 
 def _text(rho: Fraction) -> str:
@@ -462,32 +320,17 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 def _create(path: Path) -> None:
     """None; a complete, empty ledger appears at `path` in one step, mode 0600, unless another process was first."""
     try:
-        handle, draft = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)  # mkstemp: 0600 from the start
-        os.close(handle)
-        try:
-            with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
+        with draft(path) as new:
+            with closing(sqlite3.connect(new, isolation_level=None)) as connection:
                 connection.executescript(_TABLES)
                 connection.execute("INSERT INTO meta VALUES ('key', ?)", (secrets.token_bytes(32),))
             with suppress(FileExistsError):
-                os.link(draft, path)  # unlike a rename, never replaces
-        finally:
-            os.unlink(draft)
-        _sync_folder(path.parent)
+                os.link(new, path)  # unlike a rename, never replaces
+        sync_folder(path.parent)  # a ledger that a power cut could unlink would forget what was spent
     except OSError as error:
         raise LedgerError(f"ledger must be in a folder open to this user, got {path} ({error.strerror}).") from error
     except sqlite3.Error as error:
         raise _translated(error, path) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    """None; the names in `folder` are on disk: a ledger that a power cut could unlink would forget what was spent."""
-    if os.name == "nt":
-        return  # Windows has no such call and journals names itself
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _translated(error: sqlite3.Error, path: Path) -> LedgerError:
