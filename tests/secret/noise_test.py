@@ -7,6 +7,7 @@ same test must reject: a test that cannot fail proves nothing.
 from __future__ import annotations
 
 import math
+import multiprocessing
 
 import numpy as np
 import pytest
@@ -104,6 +105,23 @@ def test_values_beyond_32_bits_survive(value):
 def test_two_draws_differ():
     zeros = np.zeros(100, np.int64)
     assert not np.array_equal(OpenDPNoise().gaussian(zeros, 1e6), OpenDPNoise().gaussian(zeros, 1e6))
+
+
+def _send_a_draw(sender) -> None:
+    sender.send_bytes(OpenDPNoise().gaussian(np.zeros(20, np.int64), 1e6).tobytes())
+
+
+def test_forked_processes_draw_differently():
+    """A generator whose state is copied by fork would give two releases the same noise: their difference would have none."""
+    OpenDPNoise().gaussian(np.zeros(20, np.int64), 1e6)
+    fork, drawn = multiprocessing.get_context("fork"), []
+    for _ in range(2):
+        receiver, sender = fork.Pipe(duplex=False)
+        process = fork.Process(target=_send_a_draw, args=(sender,))
+        process.start()
+        drawn.append(receiver.recv_bytes())
+        process.join()
+    assert drawn[0] != drawn[1]
 
 
 def test_only_opendps_noise_calls_itself_private():
