@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from faults import Faults, install, make_release
 
 from ddssp import load
 from ddssp.privacy.budget import BudgetError, rho_of
 from ddssp.privacy.ledger import Kind, Ledger
-from faults import Faults, install, make_release
 
 KILLS = int(os.environ.get("DDSSP_KILLS", "24"))
 MECHANISMS = ("moments", "aim", "task")
