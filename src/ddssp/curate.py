@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -195,7 +196,7 @@ def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progr
     happens. The noise is OpenDP's; any other is for tests and experiments, marks the release as not private and is refused by
     a ledger.
     """
-    noise = noise or OpenDPNoise()
+    noise = noise or product_noise()
     if plan.ledger is not None and not noise.private:
         raise BudgetError("a ledger records private releases only, and reproducible noise is not private.")
     require_covered(plan)
@@ -224,8 +225,18 @@ def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progr
         target=plan.target,
         private=noise.private,
         entry=None if reservation is None else _entry(reservation),
-        provenance={name: metadata.version(name) for name in ("ddssp", "opendp")},
+        provenance=_provenance(),
     )
+
+
+def product_noise() -> Noise:
+    """The noise of private releases; it holds no data, so audits may draw from it."""
+    return OpenDPNoise()
+
+
+@cache
+def _provenance() -> dict[str, str]:
+    return {name: metadata.version(name) for name in ("ddssp", "opendp")}
 
 
 def _counted(data: Any, schema: Schema, layout: Layout) -> Counts:

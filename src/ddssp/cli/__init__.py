@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from ddssp.cli import analyst, demo, owner, synth
+from ddssp.cli import analyst, audit, demo, owner, synth
 
 app = typer.Typer(
     name="ddssp",
@@ -40,6 +40,7 @@ def _root(
 
 demo.register(app)
 owner.register(app)
+audit.register(app)
 analyst.register(app)
 synth.register(app)
 
