@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 from ddssp import load
+from ddssp.archive import SEAL
 from ddssp.curate import curate, plan
 from ddssp.experiments.noise import SeededNoise
 from ddssp.marginal import Measurement, PairMarginals
 from ddssp.privacy.budget import Budget
-from ddssp.released import FORMAT, SEAL, Release, ReleaseError, from_bytes
+from ddssp.released import FORMAT, Release, ReleaseError, from_bytes
 from ddssp.schema import Schema
 
 SMALL = Schema(columns={"x": {"kind": "numeric", "low": 0, "high": 1}, "y": {"kind": "boolean"}})
@@ -169,12 +170,12 @@ def swapped(content: bytes) -> dict[str, bytes]:
 
 FORGED = {
     "another format": (lambda: manifest(format=FORMAT + 1), "has format 2, this version reads format 1; upgrade ddssp"),
-    "unlisted member": (lambda: members() | {"extra.npy": b""}, "members that are not the ones its manifest lists"),
+    "unlisted member": (lambda: members() | {"extra.npy": b""}, "members that no release has"),
     "missing member": (lambda: {"manifest.json": members()["manifest.json"]}, "not the ones its manifest lists"),
     "member edited": (lambda: members() | {"measurements.npy": b"x"}, "not the ones its manifest lists"),
-    "no manifest": (lambda: {"a": b""}, "is not a release that this version can read"),
+    "no manifest": (lambda: {"a": b""}, "members that no release has"),
     "manifest not JSON": (lambda: members() | {"manifest.json": b"{"}, "is not a release that this version can read"),
-    "manifest a list": (lambda: members() | {"manifest.json": b"[]"}, "is not a release that this version can read"),
+    "manifest a list": (lambda: members() | {"manifest.json": b"[]"}, "a manifest that is no object"),
     "schema invalid": (lambda: manifest(schema={"columns": {}}), "is not a release that this version can read"),
     "schema a bomb": (
         lambda: manifest(schema={"columns": {"x": {"kind": "ordinal", "levels": 10**15}}}),
@@ -184,10 +185,10 @@ FORGED = {
     "rho no number": (lambda: manifest(rho="1/0"), "is not a release that this version can read"),
     "another encoding": (lambda: manifest(encoding=["intercept"]), "an encoding that does not follow from its schema"),
     "too short": (lambda: swapped(npy(np.zeros(2))), "measurements of another length"),
-    "a pickle": (lambda: swapped(npy(np.array([{"a": 1}], object))), "is not a release that this version can read"),
+    "a pickle": (lambda: swapped(npy(np.array([{"a": 1}], object))), "numbers of a type that no release has"),
     "other numbers": (lambda: swapped(npy(np.zeros(5, np.int32))), "numbers of a type that no release has"),
-    "not finite": (lambda: swapped(npy(np.full(5, np.nan))), "measurements that are not finite"),
-    "no array": (lambda: swapped(b"no array"), "is not a release that this version can read"),
+    "not finite": (lambda: swapped(npy(np.full(5, np.nan))), "numbers that are not finite"),
+    "no array": (lambda: swapped(b"no array"), "numbers in a form that no release has"),
 }
 
 

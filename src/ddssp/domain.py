@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import combinations
@@ -54,7 +55,7 @@ class Domain:
 
     def __post_init__(self) -> None:
         names = self.names
-        if twice := {n for n in names if names.count(n) > 1}:
+        if twice := {n for n, times in Counter(names).items() if times > 1}:
             raise ValueError(f"attributes must have distinct names, got {sorted(twice)} twice.")
 
     @classmethod

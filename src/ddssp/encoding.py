@@ -99,17 +99,25 @@ def intercept() -> Block:
 
 def indicator(column: str, size: int) -> Block:
     """A = I: the marginal itself."""
-    return Block(column=column, numerators=np.eye(size, dtype=np.int64), denominator=1, labels=tuple(map(str, range(size))))
+    return Block(column=column, numerators=_spread(size, 1, 0), denominator=1, labels=tuple(map(str, range(size))))
 
 
 def _one_hot(name: str, labels: tuple[str, ...], contrast: str) -> Block:
     """ψ − 1/m: centred, so that one record moves it by κ = 1 − 1/m instead of 1."""
     m = len(labels)
-    return Block(column=name, numerators=m * np.eye(m, dtype=np.int64) - 1, denominator=m, labels=labels, contrast=contrast)
+    return Block(column=name, numerators=_spread(m, m - 1, -1), denominator=m, labels=labels, contrast=contrast)
+
+
+def _spread(m: int, on: int, off: int) -> NDArray[np.int64]:
+    """ "m m": `on` along the diagonal and `off` elsewhere, read-only, in the memory of 2m numbers: a file that declares many
+    levels must not take the memory of their square."""
+    line = np.full(2 * m - 1, off, np.int64)
+    line[m - 1] = on
+    return np.lib.stride_tricks.sliding_window_view(line, m)[::-1]
 
 
 def _reduced(name: str, labels: tuple[str, ...]) -> Block:
-    return Block(column=name, numerators=np.eye(len(labels), dtype=np.int64)[1:], denominator=1, labels=labels[1:])
+    return Block(column=name, numerators=_spread(len(labels), 1, 0)[1:], denominator=1, labels=labels[1:])
 
 
 def _vectors(name: str, column: Categorical) -> Block:

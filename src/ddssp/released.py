@@ -1,20 +1,21 @@
 """Release: all that leaves the building, in one file. Everything after it is post-processing and costs nothing.
 
-A .ddssp file is an uncompressed zip of `manifest.json` and `.npy` members without pickles; the manifest holds SHA-256 of each
-member and the archive's comment SHA-256 of all bytes before it, so a file cut short or edited by one byte does not load.
+A .ddssp file is a sealed archive (`archive.py`) of a manifest and arrays; the manifest holds SHA-256 of each array. What is
+read is checked against what its schema implies: names, shapes, numbers, and text that goes to a terminal.
 """
 
 from __future__ import annotations
 
 import hashlib
-import io
 import json
+import math
 import os
-import zipfile
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cached_property
+from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 import ddssp
-from ddssp import whole
+from ddssp import archive, whole
+from ddssp.archive import ReleaseError as ReleaseError
+from ddssp.column import printable
 from ddssp.encoding import Encoding
 from ddssp.inference.noise_covariance import BlockNoise, block_noise
 from ddssp.inference.psd import assembled
@@ -44,12 +47,11 @@ if TYPE_CHECKING:
     from ddssp.model.task import TaskLogisticFit
 
 FORMAT = 1
-SEAL = b"sha256:"
 MAX_BYTES = 2**31
+LARGEST = 1e30
+"""No answer and no σ is larger, no σ smaller than its inverse: fits of a file that says otherwise would overflow."""
 
-
-class ReleaseError(ValueError):
-    """A release file that cannot be used, in one sentence."""
+_ARRAYS = ("measurements.npy", "burt.npy", "theta.npy")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -209,21 +211,15 @@ class Release:
         whole.write(path, self.to_bytes())
 
     def to_bytes(self) -> bytes:
-        buffer = io.BytesIO()
-        with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-            for name, content in self._members().items():
-                archive.writestr(zipfile.ZipInfo(name), content)
-            archive.comment = SEAL + b"0" * 64
-        body = buffer.getvalue()[: -len(SEAL) - 64]
-        return body + SEAL + hashlib.sha256(body).hexdigest().encode()
+        return archive.packed(self._members())
 
     def _members(self) -> dict[str, bytes]:
         flat = np.concatenate([m.values.ravel() for m in self.measurements]) if self.measurements else np.zeros(0)
-        members = {"measurements.npy": _npy(flat)}
+        members = {"measurements.npy": archive.npy(flat)}
         if self.marginals is not None:
-            members["burt.npy"] = _npy(self.marginals.burt)
+            members["burt.npy"] = archive.npy(self.marginals.burt)
         if self.fitted is not None:
-            members["theta.npy"] = _npy(self.fitted.theta)
+            members["theta.npy"] = archive.npy(self.fitted.theta)
         manifest = self.header() | {
             "domain": {name: column.size for name, column in self.schema.resolved.items()},
             "encoding": list(self.encoding.names),
@@ -287,59 +283,95 @@ def load(path: str | Path) -> Release:
 
 def from_bytes(data: bytes) -> Release:
     """The release in the bytes of a file."""
-    body, seal = data[: -len(SEAL) - 64], data[-len(SEAL) - 64 :]
-    if seal != SEAL + hashlib.sha256(body).hexdigest().encode():
-        raise ReleaseError("is damaged or not a release: its checksum does not match; fetch it again from its owner.")
+    members = archive.unpacked(data, frozenset({archive.MANIFEST, *_ARRAYS}))
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if any(i.compress_type != zipfile.ZIP_STORED for i in archive.infolist()):
-                raise ReleaseError("has compressed members, which no release has.")
-            members = {name: archive.read(name) for name in archive.namelist()}
-        manifest = json.loads(members.pop("manifest.json"))
+        manifest = archive.manifest(members.pop(archive.MANIFEST))
         if manifest["format"] != FORMAT:
-            raise ReleaseError(f"has format {manifest['format']}, this version reads format {FORMAT}; upgrade ddssp.")
+            raise ReleaseError(f"has format {manifest['format']!r:.20}, this version reads format {FORMAT}; upgrade ddssp.")
         if {n: hashlib.sha256(c).hexdigest() for n, c in members.items()} != manifest["members"]:
             raise ReleaseError("has members that are not the ones its manifest lists.")
-        return _release(manifest, members)
+        return _release(manifest, {name: archive.array(content) for name, content in members.items()})
     except ReleaseError:
         raise
-    except (zipfile.BadZipFile, KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError, OverflowError):
+    except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError, SyntaxError, RecursionError, MemoryError):
         raise ReleaseError("is not a release that this version can read.") from None
 
 
-def _release(manifest: dict[str, Any], members: dict[str, bytes]) -> Release:
+def _release(manifest: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Release:
     schema = Schema.from_dict(manifest["schema"])
-    flat = _array(members["measurements.npy"])
-    ends = np.cumsum([0, *(int(np.prod(m["shape"], dtype=object)) for m in manifest["measurements"])])
-    if flat.ndim != 1 or len(flat) != ends[-1]:
-        raise ReleaseError("has measurements of another length than its manifest lists.")
-    measurements = tuple(
-        Measurement(clique=tuple(m["clique"]), values=flat[a:b].reshape(m["shape"]), sigma=float(m["sigma"]))
-        for m, a, b in zip(manifest["measurements"], ends[:-1], ends[1:], strict=True)
-    )
-    if not all(m.sigma > 0 and np.isfinite(m.sigma) and np.isfinite(m.values).all() for m in measurements):
-        raise ReleaseError("has measurements that are not finite.")
     marginals = None
-    if "burt.npy" in members:
-        marginals = PairMarginals(domain=schema.domain(), burt=_array(members["burt.npy"]))
+    if "burt.npy" in arrays:
+        marginals = PairMarginals(domain=schema.domain(), burt=arrays["burt.npy"])
     release = Release(
         schema=schema,
-        mechanism=str(manifest["mechanism"]),
+        mechanism=_text(manifest["mechanism"]),
         budget=Budget(epsilon=manifest["epsilon"], delta=manifest["delta"]),
-        rho=Fraction(manifest["rho"]),
-        measurements=measurements,
+        rho=_rho(manifest["rho"]),
+        measurements=_measurements(manifest["measurements"], arrays["measurements.npy"]),
         marginals=marginals,
-        fitted=_fitted(manifest, members),
+        fitted=_fitted(manifest, arrays),
         target=manifest["target"],
         private=manifest["private"] is True,
-        entry=manifest["ledger"],
-        provenance={str(k): str(v) for k, v in manifest["provenance"].items()},
+        entry=_entry(manifest["ledger"]),
+        provenance={_text(k): _text(v) for k, v in manifest["provenance"].items()},
     )
     if list(release.encoding.names) != manifest["encoding"]:
         raise ReleaseError("has an encoding that does not follow from its schema; upgrade ddssp.")
+    if release.target is not None and release.target not in schema.resolved:
+        raise ReleaseError("has a target that is no column of its schema.")
+    if not all(_suits(m, release) for m in release.measurements):
+        raise ReleaseError("has measurements that do not fit its schema.")
     if release.fitted is not None and not _fits(release.fitted, release):
         raise ReleaseError("has coefficients that do not fit its encoding.")
     return release
+
+
+def _measurements(listed: list[dict[str, Any]], flat: NDArray[np.float64]) -> tuple[Measurement, ...]:
+    shapes = [archive.sizes(m["shape"]) for m in listed]
+    ends = list(accumulate((math.prod(shape) for shape in shapes), initial=0))
+    if flat.ndim != 1 or len(flat) != ends[-1]:
+        raise ReleaseError("has measurements of another length than its manifest lists.")
+    if not (np.abs(flat) <= LARGEST).all() or not all(1 / LARGEST <= float(m["sigma"]) <= LARGEST for m in listed):
+        raise ReleaseError("has measurements that no release has.")
+    return tuple(
+        Measurement(clique=tuple(m["clique"]), values=flat[a:b].reshape(shape), sigma=float(m["sigma"]))
+        for m, shape, (a, b) in zip(listed, shapes, pairwise(ends), strict=True)
+    )
+
+
+def _suits(measurement: Measurement, release: Release) -> bool:
+    """Whether a measurement is of columns that the release has, in the shape that they imply."""
+    clique, shape = measurement.clique, measurement.values.shape
+    if len(clique) > 2 or not all(isinstance(name, str) for name in clique):
+        return False
+    if release.marginals is not None:
+        sizes = release.marginals.domain.sizes
+        return all(name in sizes for name in clique) and shape == tuple(sizes[name] for name in clique)
+    rows = {column: s.stop - s.start for column, s in release.encoding.slices.items()}
+    padded = (None,) * (2 - len(clique)) + clique
+    return all(name in rows for name in clique) and shape == tuple(rows[name] for name in padded)
+
+
+def _text(value: Any) -> str:
+    """A short text that a terminal can take."""
+    if not (isinstance(value, str) and len(value) <= 200 and printable(value)):
+        raise ReleaseError("has texts that no release has.")
+    return value
+
+
+def _rho(value: Any) -> Fraction:
+    if not (isinstance(value, str) and re.fullmatch(r"[0-9]{1,60}(/[0-9]{1,60})?", value)):
+        raise ReleaseError("has a rho that is no fraction.")
+    return Fraction(value)
+
+
+def _entry(entry: Any) -> dict[str, Any] | None:
+    if entry is None:
+        return None
+    dataset, counter, row = entry["dataset"], entry["counter"], entry["hash"]
+    if set(entry) != {"dataset", "counter", "hash"} or type(counter) is not int or not 0 < counter < 2**63:
+        raise ReleaseError("has a ledger entry that no ledger gives.")
+    return {"dataset": _text(dataset), "counter": counter, "hash": _text(row)}
 
 
 def _fits(fitted: Fitted, release: Release) -> bool:
@@ -348,23 +380,10 @@ def _fits(fitted: Fitted, release: Release) -> bool:
     two = block.numerators is not None and block.numerators.shape[1] == 2
     rows = release.encoding.size - block.rows
     suits = block.is_scalar and (two or fitted.link is Link.IDENTITY)
-    return suits and fitted.theta.shape == (rows,) and bool(np.isfinite(fitted.theta).all())
+    return suits and fitted.theta.shape == (rows,) and bool((np.abs(fitted.theta) <= LARGEST).all())
 
 
-def _fitted(manifest: dict[str, Any], members: dict[str, bytes]) -> Fitted | None:
-    if "theta.npy" not in members:
+def _fitted(manifest: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Fitted | None:
+    if "theta.npy" not in arrays:
         return None
-    return Fitted(target=str(manifest["target"]), link=Link(manifest["link"]), theta=_array(members["theta.npy"]))
-
-
-def _npy(array: NDArray[np.float64]) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, np.ascontiguousarray(array, np.float64), allow_pickle=False)
-    return buffer.getvalue()
-
-
-def _array(content: bytes) -> NDArray[np.float64]:
-    array = np.load(io.BytesIO(content), allow_pickle=False, max_header_size=10_000)
-    if array.dtype != np.float64:
-        raise ReleaseError("has numbers of a type that no release has.")
-    return np.asarray(array)
+    return Fitted(target=str(manifest["target"]), link=Link(manifest["link"]), theta=arrays["theta.npy"])

@@ -37,6 +37,12 @@ __all__ = ["Boolean", "Categorical", "Column", "Derived", "Level", "Numeric", "O
 RESERVED = "intercept"
 """The constant's name among the coefficients; no column may have it."""
 
+MAX_BYTES = 2**24
+"""Bytes of the largest schema file that is read."""
+
+MOST_LEVELS = 2**18
+"""Levels and bins of all columns together, derived ones included: a short file can declare many."""
+
 
 class SchemaError(ValueError):
     """A schema that cannot be used, in one sentence."""
@@ -73,11 +79,20 @@ class Schema(BaseModel):
     columns: dict[str, Column]
     derived: dict[str, Derived] = {}
 
-    def __init__(self, **data: Any) -> None:
+    def __init__(self, /, **data: Any) -> None:
         try:
             super().__init__(**data)
         except ValidationError as error:
             raise SchemaError(_sentence(error)) from None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _count(cls, data: Any) -> Any:
+        """Refuses more levels than can be held, before they are made."""
+        columns = data.get("columns") if isinstance(data, dict) else None
+        parts = [c for c in columns.values() if isinstance(c, dict)] if isinstance(columns, dict) else []
+        _require_few(sum(_size(c.get("levels")) + _size(c.get("bins")) for c in parts))
+        return data
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -86,8 +101,10 @@ class Schema(BaseModel):
         if not self.columns:
             raise ValueError("columns must declare at least one column")
         self._check_names()
+        total = sum(c.size or 0 for c in self.columns.values())
         for name, derived in self.derived.items():
-            self._resolve(name, derived)
+            total += self._resolve(name, derived).size or 0
+            _require_few(total)
         return self
 
     def _check_names(self) -> None:
@@ -171,6 +188,8 @@ class Schema(BaseModel):
     def load(cls, path: str | Path) -> Schema:
         """The schema in a TOML file."""
         try:
+            if Path(path).stat().st_size > MAX_BYTES:
+                raise SchemaError(f"schema file {str(path)!r} must have at most {MAX_BYTES:,} bytes; is it the data?")
             data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise SchemaError(
@@ -180,6 +199,8 @@ class Schema(BaseModel):
             raise SchemaError(f"schema file {str(path)!r} cannot be read: {type(error).__name__}.") from None
         except tomllib.TOMLDecodeError as error:
             raise SchemaError(f"schema file {str(path)!r} is not TOML: {error}.") from None
+        except RecursionError:
+            raise SchemaError(f"schema file {str(path)!r} is nested too deeply to be a schema.") from None
         return cls(**data)
 
     def to_toml(self) -> str:
@@ -191,6 +212,18 @@ class Schema(BaseModel):
                 key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
                 lines += ["", f"[{table}.{key}]", *(f"{k} = {_toml(v)}" for k, v in settings.items())]
         return "\n".join(lines) + "\n"
+
+
+def _size(declared: Any) -> int:
+    """How many levels or bins are declared, as a count or as a list; 0 for a count that its own column refuses."""
+    if isinstance(declared, int):
+        return declared if 0 < declared <= MAX_LEVELS else 0
+    return len(declared) if isinstance(declared, list | tuple) else 0
+
+
+def _require_few(levels: int) -> None:
+    if levels > MOST_LEVELS:
+        raise ValueError(f"columns must have at most {MOST_LEVELS:,} levels and bins together; declare fewer")
 
 
 def _toml(value: Any) -> str:
