@@ -43,10 +43,15 @@ def floored(H: Array, b: Array, total: float) -> Array:
 def empirical_bayes(H: Array, b: Array, var_H: Array, var_b: Array, *, rounds: int = 3) -> Array:
     """θ by empirical-Bayes shrinkage; h is floored at half the noise's spectral level.
 
+    Edge cases: directions that no record can take (all rows of a centred one-hot block moved alike) have h = 0, and any basis of
+    them is as good as another; they get 0 and have no part in the likelihood, so that the fit does not depend on the basis.
+
     Args:
         var_H, var_b: variance of each entry's noise, "p p" and "p".
     """
     h, U = np.linalg.eigh((H + H.T) / 2)
+    live = np.abs(h) > 1e-9 * np.abs(h).max(initial=0.0)
+    h, U = h[live], U[:, live]
     level = float(np.sqrt(var_H.sum(1).max(initial=0.0)))
     h = np.maximum(h, max(level / 2, h.max(initial=0.0) * 1e-12))
     g = U.T @ b
