@@ -5,9 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from ddssp.frame import DataError
-from ddssp.secret import table
+from ddssp.secret import lines, table
 
 
 def cells(path, columns=("a", "b")) -> list[dict]:
@@ -32,8 +34,26 @@ def test_ragged_lines_are_left_out(tmp_path):
     assert cells(csv(tmp_path, "a,b\n1,2\n3\n4,5,6\n7,8\n")) == [{"a": b"1", "b": b"2"}, {"a": b"7", "b": b"8"}]
 
 
-def test_quotes_and_line_breaks_in_cells(tmp_path):
-    assert cells(csv(tmp_path, 'a,b\n"x\ny","p,""q"""\n')) == [{"a": b"x\ny", "b": b'p,"q"'}]
+def test_quotes_and_delimiters_in_cells(tmp_path):
+    text = 'a,b\n"x y","p,""q"""\n"",5"\n"1","2"\n'
+    expected = [{"a": b"x y", "b": b'p,"q"'}, {"a": b'""', "b": b'5"'}, {"a": b"1", "b": b"2"}]
+    assert cells(csv(tmp_path, text)) == expected
+    assert cells(csv(tmp_path, text.replace(",", "\t"), "d.tsv"))[0] == {"a": b"x y", "b": b'p\t"q"'}
+
+
+def test_a_quoted_header(tmp_path):
+    path = csv(tmp_path, '\n"a","x,y"\n1,2\n')
+    assert table.names(path) == ["a", "x,y"]
+    assert cells(path, ("x,y", "a")) == [{"x,y": b"2", "a": b"1"}]
+
+
+def test_a_line_is_a_record_even_within_quotes(tmp_path):
+    assert cells(csv(tmp_path, 'a,b\n1,2\n3,"4\n5,6\n7",8\n')) == [
+        {"a": b"1", "b": b"2"},
+        {"a": b"3", "b": b'"4'},
+        {"a": b"5", "b": b"6"},
+        {"a": b'7"', "b": b"8"},
+    ]
 
 
 def test_mark_at_the_beginning_windows_line_ends_and_columns_in_another_order(tmp_path):
@@ -46,7 +66,7 @@ def test_text_that_is_not_utf8(tmp_path):
 
 
 def test_a_character_cut_by_a_block_is_put_together(tmp_path, monkeypatch):
-    monkeypatch.setattr(table, "BLOCK", 64)
+    monkeypatch.setattr(lines, "BLOCK", 7)
     rows = ["ä" * k for k in range(1, 20)]
     got = cells(csv(tmp_path, "a,b\n" + "".join(f"{r},1\n" for r in rows)))
     assert [row["a"].decode() for row in got] == rows
@@ -62,6 +82,53 @@ def test_header_only(tmp_path):
 def test_a_very_long_cell(tmp_path, size):
     path = csv(tmp_path, b"a,b\n1,2\n" + b"x" * size + b",3\n4,5\n")
     assert [len(row["a"]) for row in cells(path)] == [1, size, 1]
+
+
+@pytest.mark.parametrize("block", [3, 5, 8, 100])
+@pytest.mark.parametrize("before", [0, 1, 2, 3])
+def test_a_line_is_too_long_by_its_own_length_alone(tmp_path, monkeypatch, block, before):
+    monkeypatch.setattr(lines, "BLOCK", block)
+    monkeypatch.setattr(lines, "LONGEST", 8)
+    rows = ["1,234567", "1,2345678", "3,4", "5" * 40, "6,7"]
+    got = cells(csv(tmp_path, "\n".join(["a,b", *["x,y"] * before, *rows])))
+    assert [row["b"] for row in got] == [b"y"] * before + [b"234567", b"4", b"7"]
+
+
+ODD_BYTES = [b"\xff", b"\xc3", b"\xa4", b"\x1f", b"\0", b"\xef\xbb\xbf"]
+ALPHABET = st.sampled_from([b"1", b"2", b",", b'"', b"\r", b" ", b"'", b"\\", *ODD_BYTES])
+    [b"1", b"2", b",", b'"', b"\r", b"\xff", b"\xc3", b"\xa4", b" ", b"\x1f", b"\0", b"'", b"\\", b"\xef\xbb\xbf"]
+)
+LINES = st.lists(st.lists(ALPHABET, max_size=8).map(b"".join), max_size=8)
+
+
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(LINES, st.data(), st.sampled_from([4, 9, 1000]))
+def test_a_line_inserted_is_at_most_one_record_more_and_changes_no_other(tmp_path, rows, data, block):
+    """What one person's line holds decides over that line only: an open quote, too many fields, bytes that are no text."""
+    inserted = data.draw(st.lists(ALPHABET, max_size=12).map(b"".join))
+    place = data.draw(st.integers(0, len(rows)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "BLOCK", block)
+        old = cells(csv(tmp_path, b"\n".join([b"a,b", *rows])))
+        new = cells(csv(tmp_path, b"\n".join([b"a,b", *rows[:place], inserted, *rows[place:]])))
+        alone = cells(csv(tmp_path, b"a,b\n" + inserted))
+    assert len(alone) <= 1
+    assert any(new == [*old[:i], *alone, *old[i:]] for i in range(len(old) + 1))
+
+
+def test_an_open_quote_in_a_large_file(tmp_path):
+    assert len(cells(csv(tmp_path, b'a,b\n"1,2\n' + b"x,y\n" * 1_000_000, "open.csv"), ("a",))) == 1_000_001
+
+
+@settings(max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(*[st.text(st.characters(codec="utf-8", exclude_characters="\r\n\x1f\ufeff"), max_size=5)] * 2)))
+def test_what_python_writes_is_read_back(tmp_path, rows):
+    import csv as python
+
+    path = tmp_path / "w.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        python.writer(file).writerows([("a", "b"), *rows])
+    assert [tuple((v or b"").decode() for v in row.values()) for row in cells(path)] == rows
 
 
 def test_parquet_reads_the_declared_columns_only(tmp_path):
@@ -82,7 +149,6 @@ UNREADABLE = {
     "empty.csv": b"",
     "text.parquet": b"a,b\n1,2\n",
     "zeros.parquet": b"\0" * 100,
-    "open.csv": b'a,b\n"1,2\n' + b"x,y\n" * 20_000_000,
 }
 
 

@@ -6,20 +6,17 @@ out; text that is not a number is a missing number.
 
 from __future__ import annotations
 
-import codecs
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 
 from ddssp import frame
 from ddssp.frame import BATCH, DataError, at_least_one, require
+from ddssp.secret import lines
 
 CSV = {".csv", ".tsv", ".txt"}
-
-BLOCK = 2**25
-"""Bytes of a CSV file that are parsed at once, and so the longest line that can be read."""
 
 
 def batches(source: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
@@ -65,60 +62,17 @@ def _parquet(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
 
 
 def _header(path: Path) -> list[str]:
-    if path.suffix.lower() not in CSV:
-        import pyarrow.parquet as pq
+    if path.suffix.lower() in CSV:
+        return lines.header(path)
+    import pyarrow.parquet as pq
 
-        return list(pq.read_schema(path).names)
-    return list(_opened(path).schema.names)
+    return list(pq.read_schema(path).names)
 
 
 def _csv(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    require(columns, _header(path))
-    yield from _opened(path, columns)
-
-
-def _opened(path: Path, columns: tuple[str, ...] = ()) -> Any:
-    """A CSV file as a stream; every cell of `columns` as bytes, since types are never guessed from values."""
-    import pyarrow.csv as pv
-
-    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-    return pv.open_csv(
-        pa.PythonFile(_Utf8(path.open("rb")), mode="r"),
-        read_options=pv.ReadOptions(block_size=BLOCK),
-        parse_options=pv.ParseOptions(delimiter=delimiter, newlines_in_values=True, invalid_row_handler=lambda _row: "skip"),
-        convert_options=pv.ConvertOptions(
-            include_columns=list(columns),
-            column_types={c: pa.binary() for c in columns},
-            null_values=[""],
-            strings_can_be_null=True,
-            check_utf8=False,
-        ),
-    )
-
-
-class _Utf8:
-    """A file as UTF-8 whatever its bytes are, ended by a line end.
-
-    Arrow's reader cannot leave out a line that is not UTF-8 (it fails, quoting a byte), and finds no header in a file that
-    is nothing but one line without an end.
-    """
-
-    closed = False
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self._decoder, self._ended = file, codecs.getincrementaldecoder("utf-8")("replace"), False
-
-    def read(self, size: int) -> bytes:
-        while not self._ended:
-            raw = self._file.read(size)
-            self._ended = len(raw) < size
-            text = self._decoder.decode(raw, final=self._ended) + ("\n" if self._ended else "")
-            if text:
-                return text.encode()
-        return b""
-
-    def close(self) -> None:
-        self._file.close()
+    names = lines.header(path)
+    require(columns, names)
+    yield from lines.records(path, columns, names)
 
 
 def require_rewindable(source: Any) -> None:
