@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -16,8 +17,9 @@ def emit_json(value: Any) -> None:
 
 
 def note(text: str) -> None:
-    """A line for the person at the terminal."""
-    print(text, file=sys.stderr)
+    """A line for the person at the terminal; control characters, which names in a file may hold, as escapes."""
+    tame = (c if c in "\n\t" or unicodedata.category(c) not in {"Cc", "Cs"} else ascii(c)[1:-1] for c in text)
+    print("".join(tame), file=sys.stderr)
 
 
 def emit_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, text: Sequence[str] = ()) -> None:
