@@ -10,7 +10,7 @@ import sys
 
 import typer
 
-from ddssp.cli import analyst, audit, demo, owner, synth
+from ddssp.cli import analyst, audit, demo, owner, reproduce, synth
 
 app = typer.Typer(
     name="ddssp",
@@ -43,6 +43,7 @@ owner.register(app)
 audit.register(app)
 analyst.register(app)
 synth.register(app)
+reproduce.register(app)
 
 
 def main() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ TRAIN_ROWS = 50_000
 """The paper trains on at most this many rows."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Dataset:
     """One dataset: `targets` maps linear / logistic to a column; `train` and `test` as in the paper's protocol."""
 
@@ -41,12 +42,27 @@ def names(directory: str | Path) -> tuple[str, ...]:
     return tuple(n for n, d in _manifest(directory).items() if "train_rows" in d["split"])
 
 
+def targets(name: str, directory: str | Path) -> dict[str, str]:
+    """linear / logistic → the column that the paper explains with it."""
+    about = _manifest(directory)[_known(name, directory)]
+    return {kind: t for kind, t in about["targets"].items() if kind in {"linear", "logistic"} and t in about["columns"]}
+
+
+def resolved(asked: Iterable[str], directory: str | Path) -> tuple[str, ...]:
+    """The datasets meant by the paper's names, in any case: ACSIncome is two; a substitute stands for what is not there."""
+    held = names(directory)
+    out: list[str] = []
+    for name in asked:
+        found = [h for h in held if h.lower() in {name.lower(), f"{name.lower()}-lin", f"{name.lower()}-sub"}]
+        if not found:
+            raise ValueError(f"datasets must be among {', '.join(held)}, got {name!r}.")
+        out += [f for f in found if f not in out]
+    return tuple(out)
+
+
 def dataset(name: str, directory: str | Path) -> Dataset:
     """The dataset `name`, its checksum verified."""
-    about = _manifest(directory)
-    if name not in about:
-        raise ValueError(f"dataset must be one of {', '.join(about)}, got {name!r}.")
-    d = about[name]
+    d = _manifest(directory)[_known(name, directory)]
     content = (Path(directory) / d["file"]).read_bytes()
     if hashlib.sha256(content).hexdigest() != d["sha256"]:
         raise ValueError(f"dataset {name!r}: {d['file']} does not have the manifest's checksum; fetch it again.")
@@ -57,12 +73,19 @@ def dataset(name: str, directory: str | Path) -> Dataset:
     return Dataset(
         name=name,
         schema=_schema(name, table.column_names, sizes, set(d["categorical_one_hot"])),
-        targets={kind: t for kind, t in d["targets"].items() if kind in {"linear", "logistic"} and t in table.column_names},
+        targets=targets(name, directory),
         train=table.slice(a, end - a),
         test=table.slice(c, e - c),
         rest=table.slice(end, b - end),
         match=d["match"],
     )
+
+
+def _known(name: str, directory: str | Path) -> str:
+    about = _manifest(directory)
+    if name not in about:
+        raise ValueError(f"dataset must be one of {', '.join(about)}, got {name!r}.")
+    return name
 
 
 def _manifest(directory: str | Path) -> dict[str, Any]:
