@@ -12,6 +12,7 @@ from ddssp.frame import DataError
 from ddssp.privacy.budget import BudgetError
 from ddssp.privacy.ledger import Ledger
 from ddssp.schema import Schema, SchemaError
+from ddssp.secret.noise import OpenDPNoise
 
 SCHEMA = Schema(name="survey", columns={"x": {"kind": "numeric", "low": 0, "high": 1}, "y": {"kind": "boolean"}})
 ROWS = {"x": [0.1, 0.9], "y": [True, False]}
@@ -107,28 +108,24 @@ def test_count_then_reserve_then_draw(ledger, monkeypatch):
     monkeypatch.setattr(Ledger, "reserve", lambda self, *a, **k: order.append("reserve") or real_reserve(self, *a, **k))
     monkeypatch.setattr(Ledger, "complete", lambda self, r: order.append("complete"))
 
-    class Watch(NoNoise):
-        private = True
+    def watch(_self, values, sigma):
+        if order[-1] != "draw":
+            order.append("draw")
+        assert spent(ledger) > 0
+        return values
 
-        def gaussian(self, values, sigma):
-            if order[-1] != "draw":
-                order.append("draw")
-            assert spent(ledger) > 0
-            return values
-
-    curate(ROWS, plan(SCHEMA, epsilon=1, delta=1e-6, ledger=ledger), noise=Watch())
+    monkeypatch.setattr(OpenDPNoise, "gaussian", watch)
+    curate(ROWS, plan(SCHEMA, epsilon=1, delta=1e-6, ledger=ledger))
     assert order == ["count", "reserve", "draw", "complete"]
 
 
-def test_what_was_reserved_stays_spent_when_drawing_fails(ledger):
-    class Broken(NoNoise):
-        private = True
+def test_what_was_reserved_stays_spent_when_drawing_fails(ledger, monkeypatch):
+    def fail(*_):
+        raise OSError("no entropy")
 
-        def gaussian(self, values, sigma):
-            raise OSError("no entropy")
-
+    monkeypatch.setattr(OpenDPNoise, "gaussian", fail)
     with pytest.raises(OSError, match="no entropy"):
-        curate(ROWS, plan(SCHEMA, epsilon=1, delta=1e-6, ledger=ledger), noise=Broken())
+        curate(ROWS, plan(SCHEMA, epsilon=1, delta=1e-6, ledger=ledger))
     assert spent(ledger) == plan(SCHEMA, epsilon=1, delta=1e-6).budget.rho
 
 
@@ -143,6 +140,21 @@ def test_reproducible_noise_is_marked_and_refused_by_a_ledger(ledger):
     assert not curate(ROWS, plan(SCHEMA, epsilon=1, delta=1e-6), noise=SeededNoise(0)).private
     with pytest.raises(BudgetError, match="reproducible noise is not private"):
         curate(ROWS, plan(SCHEMA, epsilon=1, delta=1e-6, ledger=ledger), noise=SeededNoise(0))
+    assert spent(ledger) == 0
+
+
+def test_a_noise_that_calls_itself_private_is_not_believed(ledger):
+    class Liar(NoNoise):
+        private = True
+
+    class Weaker(OpenDPNoise):
+        def gaussian(self, values, sigma):
+            return values
+
+    for noise in (Liar(), Weaker()):
+        assert not curate(ROWS, plan(SCHEMA, epsilon=1, delta=1e-6), noise=noise).private
+        with pytest.raises(BudgetError, match="reproducible noise is not private"):
+            curate(ROWS, plan(SCHEMA, epsilon=1, delta=1e-6, ledger=ledger), noise=noise)
     assert spent(ledger) == 0
 
 

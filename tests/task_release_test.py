@@ -133,7 +133,7 @@ def spoiled(**changes) -> bytes:
 )
 def test_a_fit_that_is_none_is_refused(changes):
     assert from_bytes(spoiled()).fitted.theta.shape == (6,)
-    with pytest.raises(ReleaseError, match="has coefficients that do not fit its encoding"):
+    with pytest.raises(ReleaseError, match=r"has (coefficients that do not fit its encoding|numbers that are not finite)"):
         from_bytes(spoiled(**changes))
 
 
@@ -145,7 +145,7 @@ def test_a_fit_of_another_target_is_refused(target):
 
 def test_other_regressions_are_refused_with_what_it_does_answer():
     one = made("sick")
-    only = r"did not measure .*; it answers the one it was made for: --target sick --model logistic, with all columns\."
+    only = r"did not measure .*; it answers the logistic one of 'sick' on all columns\."
     for ask in (
         lambda: one.linear("age"),
         lambda: one.linear("sick"),
@@ -156,7 +156,7 @@ def test_other_regressions_are_refused_with_what_it_does_answer():
     ):
         with pytest.raises(ReleaseError, match=only):
             ask()
-    with pytest.raises(ReleaseError, match="--target age --model linear"):
+    with pytest.raises(ReleaseError, match="answers the linear one of 'age'"):
         made("age").linear("age", intercept=False)
 
 
@@ -322,7 +322,7 @@ def test_fit_of_another_target_is_one_sentence_and_exit_2(run):
         code, out, err = run("fit", "r.ddssp", *arguments)
         assert (code, out) == (2, "")
         assert err.startswith("error: this task release did not measure the products of all columns")
-        assert err.endswith("--target age --model linear, with all columns.\n")
+        assert err.endswith("it answers the linear one of 'age' on all columns.\n")
         assert err.count("\n") == 1
 
 

@@ -157,7 +157,7 @@ def _ends(column: Ordinal | Boolean) -> tuple[float, float]:
     levels = column.all_levels
     if isinstance(column, Ordinal) and all(isinstance(v, int | float) and not isinstance(v, bool) for v in levels):
         v = np.array(levels, float)
-        if np.allclose(np.diff(v), (v[-1] - v[0]) / (len(v) - 1)):
+        if np.allclose(np.diff(v), (v[-1] - v[0]) / (len(v) - 1), atol=0):
             return float(v[0]), float(v[-1])
     return 0.0, len(levels) - 1.0
 

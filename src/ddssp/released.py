@@ -96,7 +96,7 @@ class Release:
             return assembled(self.measurements, self.encoding)
         except KeyError:
             ready = self.fitted
-            instead = "" if ready is None else f"; it answers the one it was made for: {ready.request}, with all columns"
+            instead = "" if ready is None else f"; it answers the {ready.model} one of {ready.target!r} on all columns"
             raise ReleaseError(
                 f"this {self.mechanism} release did not measure the products of all columns, which this needs{instead}."
             ) from None

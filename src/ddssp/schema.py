@@ -267,13 +267,34 @@ _TEACH = {
     "extra_forbidden": "is not a setting that exists here",
     "union_tag_not_found": "kind is required: numeric, ordinal, categorical or boolean",
     "union_tag_invalid": "kind must be numeric, ordinal, categorical or boolean",
+    "dict_type": "must be a table",
+    "model_type": "must be a table of settings",
+    "model_attributes_type": "must be a table of settings",
+    "string_type": "must be a text",
+    "float_type": "must be a number",
+    "float_parsing": "must be a number",
+    "int_type": "must be a whole number",
+    "int_parsing": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "bool_type": "must be true or false",
+    "bool_parsing": "must be true or false",
+    "tuple_type": "must be a list",
+    "too_short": "must name at least {min_length}",
+    "too_long": "must name at most {max_length}",
+    "greater_than_equal": "must be at least {ge}",
+    "less_than_equal": "must be at most {le}",
+    "literal_error": "must be {expected}",
 }
 
 
 def _message(error: ValidationError) -> str:
     """The first of pydantic's complaints, without its place."""
     first = error.errors()[0]
-    return _TEACH.get(first["type"], first["msg"].removeprefix("Value error, ").rstrip("."))
+    if "levels" in first["loc"][:-1]:
+        return "must be texts, numbers, or true and false"
+    if (known := _TEACH.get(first["type"])) is None:
+        return first["msg"].removeprefix("Value error, ").rstrip(".")
+    return known.format(**first.get("ctx", {}))
 
 
 def _sentence(error: ValidationError) -> str:

@@ -318,6 +318,33 @@ def test_existing_schema_is_kept_without_force(run):
     assert run("schema", "draft", "data.parquet", "-o", "schema.toml", "--force").code == 0
 
 
+@pytest.mark.parametrize("output", ["data.parquet", "./schema.toml", "l.db", "link.ddssp", "hard.ddssp", "notes.txt"])
+def test_force_never_replaces_an_input_or_another_kind_of_file(output, run, folder, budgeted):
+    Path("notes.txt").write_text("mine")
+    Path("link.ddssp").symlink_to("data.parquet")
+    Path("hard.ddssp").hardlink_to("data.parquet")
+    content = {p: p.read_bytes() for p in folder.iterdir()}
+    got = run(*RELEASE, "--ledger", "l.db", "-o", output, "--force")
+    assert got.code == 2
+    assert ("never replaces" if output == "notes.txt" else "would replace the") in got.err
+    assert {p: p.read_bytes() for p in folder.iterdir()} == content
+    assert budgeted.spent("survey") == 0
+    assert run("schema", "draft", "data.parquet", "-o", "data.parquet", "--force").code == 2
+    assert {p: p.read_bytes() for p in folder.iterdir()} == content
+
+
+def test_an_unforeseen_failure_is_told_by_its_type_alone(run, monkeypatch):
+    def fail(*_args, **_options):
+        raise RuntimeError("secret 4711")
+
+    monkeypatch.setattr("ddssp.curate.columns_of", fail)
+    got = run(*RELEASE, "-o", "r.ddssp")
+    assert (got.code, got.out) == (1, "")
+    assert "RuntimeError" in got.err
+    assert "4711" not in got.err
+    assert got.err.count("\n") == 1
+
+
 @pytest.mark.parametrize("command", [("fit", "r.ddssp", "--target", "age"), ("info", "r.ddssp")])
 def test_a_damaged_release(command, run):
     run(*RELEASE, "-o", "r.ddssp")
@@ -352,11 +379,15 @@ def test_a_fit_that_cannot_be(run, arguments, message):
     assert got.err.count("\n") == 1
 
 
-def test_usage_errors_are_2(run):
-    assert run("release").code == 2
-    assert run("release", "data.parquet", "--epsilon", "one").code == 2
-    assert run("nonsense").code == 2
-    assert run("fit").code == 2
+@pytest.mark.parametrize(
+    "arguments", [("release",), ("release", "data.parquet", "--epsilon", "one"), ("nonsense",), ("fit",), ("release", "--what")]
+)
+def test_usage_errors_are_one_sentence_and_2(run, arguments):
+    got = run(*arguments)
+    assert (got.code, got.out) == (2, "")
+    assert got.err.startswith("error: ")
+    assert got.err.endswith(" --help`.\n")
+    assert got.err.count("\n") == 1
 
 
 def test_ledger_that_is_none(run):

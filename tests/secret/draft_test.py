@@ -25,6 +25,8 @@ def test_kinds():
     assert column([1.5, 7.25]) == {"kind": "numeric", "low": 1.5, "high": 7.3, "bins": 20, "to_confirm": ["low", "high"]}
     assert column(["b", "a", None]) == {"kind": "categorical", "levels": ["a", "b"], "other": "other", "to_confirm": ["levels"]}
     assert column([5, 5]) == {"kind": "categorical", "levels": ["5"], "other": "other", "to_confirm": ["levels"]}
+    assert column([1234567, 1234567])["levels"] == ["1234567"]
+    assert column([0.1 + 0.2] * 2)["levels"] == ["0.30000000000000004"]
     assert column([None, None])["levels"] == ["unknown"]
     assert column([])["levels"] == ["unknown"]
 

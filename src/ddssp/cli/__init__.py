@@ -1,12 +1,14 @@
 """The command line: owner commands (release, schema, ledger) and analyst commands (fit, info, synth).
 
-stdout is data, stderr is progress. Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget.
+stdout is data, stderr is progress.
+Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget, 1 a failure that nobody foresaw.
 """
 
 from __future__ import annotations
 
 import io
 import sys
+from typing import Any, NoReturn
 
 import typer
 
@@ -19,7 +21,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget.",
+    epilog="Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget, 1 a failure that nobody foresaw.",
 )
 
 
@@ -52,21 +54,41 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ε must not turn a spent budget into an error
     try:
-        app()
-    except (KeyboardInterrupt, SystemExit) as end:
-        if isinstance(end, SystemExit) and end.code != 130:  # typer's own for Ctrl-C
-            raise
-        _fail("interrupted; what the ledger has reserved stays spent, and no file was written.", 130)
+        code = app(standalone_mode=False)
+    except KeyboardInterrupt:
+        code = 130
     except Exception as error:
-        from ddssp.privacy.budget import BudgetError
-
-        if isinstance(error, BudgetError):
-            _fail(str(error), 3)
-        if isinstance(error, ValueError | OSError):
-            _fail(str(error), 2)
-        raise
+        _explain(error)
+    if code == 130:  # typer's own for Ctrl-C
+        _fail("interrupted; what the ledger has reserved stays spent, and no file was written.", 130)
+    raise SystemExit(code or 0)
 
 
-def _fail(sentence: str, code: int) -> None:
+def _explain(error: Exception) -> NoReturn:
+    """Ends the program with one sentence.
+
+    A failure that nobody foresaw is told by its type alone: its message, or a line of a traceback, might quote a cell.
+    """
+    from ddssp.privacy.budget import BudgetError
+
+    if isinstance(error, BudgetError):
+        _fail(str(error), 3)
+    if isinstance(error, ValueError | OSError):
+        _fail(str(error), 2)
+    if type(error).__name__ == "NoArgsIsHelpError":  # making it has already printed the help
+        raise SystemExit(2)
+    if hasattr(error, "format_message"):  # bad usage, in the words of the command-line library
+        _fail(_usage(error), 2)
+    _fail(f"a failure that nobody foresaw ({type(error).__name__}); what the ledger has reserved stays spent.", 1)
+
+
+def _usage(error: Any) -> str:
+    sentence = str(error.format_message()).strip().rstrip(".")
+    context = getattr(error, "ctx", None)
+    where = "" if context is None else f"; see `{context.command_path} --help`"
+    return f"{sentence[:1].lower()}{sentence[1:]}{where}."
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
     print(f"error: {sentence}", file=sys.stderr)
     raise SystemExit(code)

@@ -53,7 +53,6 @@ def release(
     from ddssp import curate
     from ddssp.cli.show import emit_json, note, progress
     from ddssp.frame import require
-    from ddssp.released import require_writable
 
     plan = curate.plan(
         schema,
@@ -67,7 +66,7 @@ def release(
         ledger=ledger,
         dataset=dataset,
     )
-    require_writable(output, force=force)
+    _require_output(output, ".ddssp", force, data=data, schema=schema, ledger=ledger)
     require(tuple(plan.schema.columns), curate.columns_of(data))
     curate.require_covered(plan)
     summary = {
@@ -88,8 +87,30 @@ def release(
     with progress() as tell:
         made = curate.curate(data, plan, progress=tell)
     made.save(output, force=force)
-    request = "--target COLUMN" if made.fitted is None else made.fitted.request
+    fitted = made.fitted
+    request = "--target COLUMN" if fitted is None else f"--target {fitted.target} --model {fitted.model}"
     emit_json(summary) if json else note(f"spent {_spend(plan)}\nwrote {output}; next: ddssp fit {output} {request}")
+
+
+def _require_output(output: Path, suffix: str, force: bool, **inputs: str | Path | None) -> None:
+    """Refuses an output that cannot be written, that would replace an input, or, with `force`, that is another kind of file."""
+    from ddssp.released import require_writable
+
+    require_writable(output, force=force)
+    for name, path in inputs.items():
+        if path is not None and _is_within(output, Path(path)):
+            raise ValueError(f"output {str(output)!r} would replace the {name} that it is made from; choose another name.")
+    if output.exists() and output.suffix.lower() != suffix:
+        raise ValueError(
+            f"output {str(output)!r} exists and is no {suffix} file, which --force never replaces; choose another."
+        )
+
+
+def _is_within(output: Path, given: Path) -> bool:
+    """Whether a file is `given`, by whatever name, or lies in that folder."""
+    if output.exists() and given.exists() and output.samefile(given):
+        return True
+    return output.resolve() == given.resolve() or (given.is_dir() and given.resolve() in output.resolve().parents)
 
 
 def _spend(plan: Plan) -> str:
@@ -108,9 +129,8 @@ def draft(
     """Draft a schema from DATA, for its owner only: whatever it read from values is marked TO CONFIRM."""
     from ddssp.cli.show import emit_json, note
     from ddssp.curate import columns_of, drafted
-    from ddssp.released import require_writable
 
-    require_writable(output, force=force)
+    _require_output(output, ".toml", force, data=data)
     schema = drafted(data)
     header = (
         "# Drafted from the data, for its owner only. Every setting named in a `to_confirm` line was read from values:\n"
@@ -134,7 +154,7 @@ def check(
     data: Annotated[str | None, typer.Argument(help="Parquet or CSV file to compare with.")] = None,
     json: Json = False,
 ) -> None:
-    """Check a schema, and whether DATA has its columns; says nothing about values."""
+    """Check a schema, and whether DATA has its columns, for its owner only; says nothing about values."""
     from ddssp.cli.show import emit_json, note
     from ddssp.curate import columns_of
     from ddssp.frame import require
@@ -149,7 +169,7 @@ def check(
     else:
         waiting = f"; still TO CONFIRM: {loaded.waiting()}" if loaded.to_confirm else ""
         derived = f" and {len(loaded.derived)} derived ones" if loaded.derived else ""
-        note(f"{schema} is a valid schema of {len(loaded.columns)} columns{derived}{waiting}")
+        note(f"{schema} is a valid schema of {len(loaded.columns)} columns{derived}{waiting}; for the owner only")
 
 
 LedgerFile = Annotated[Path, typer.Argument(help="Ledger file.", metavar="LEDGER")]

@@ -27,9 +27,8 @@ class Fitted:
     theta: NDArray[np.float64]
 
     @property
-    def request(self) -> str:
-        """How to ask for it on the command line."""
-        return f"--target {self.target} --model {'linear' if self.link is Link.IDENTITY else 'logistic'}"
+    def model(self) -> str:
+        return "linear" if self.link is Link.IDENTITY else "logistic"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -66,7 +66,7 @@ def _words(array: pa.Array) -> list[str]:
     distinct = pc.unique(array.drop_null())
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         distinct = distinct.cast(pa.large_string()).view(pa.large_binary())
-    words = (v.decode("utf-8", "replace") if isinstance(v, bytes) else f"{v:g}" for v in distinct.to_pylist())
+    words = (v.decode("utf-8", "replace") if isinstance(v, bytes) else str(v) for v in distinct.to_pylist())
     return sorted({word for word in words if len(word) <= MAX_LENGTH and printable(word) and "\ufffd" not in word})
 
 
