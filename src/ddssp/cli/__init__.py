@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from ddssp.cli import analyst, audit, demo, owner, reproduce, synth
+from ddssp.cli import analyst, audit, demo, owner, report, reproduce, synth
 
 app = typer.Typer(
     name="ddssp",
@@ -45,6 +45,7 @@ owner.register(app)
 audit.register(app)
 analyst.register(app)
 synth.register(app)
+report.register(app)
 reproduce.register(app)
 
 

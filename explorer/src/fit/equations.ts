@@ -1,0 +1,106 @@
+/** The normal equations of one regression, read out of a release's moments (model/equations.py). */
+
+import { Encoding, originalNames, originalScale, throughOrigin, type References } from "./encoding";
+import { dot, submatrix, timesTransposed, timesVector, transposed, transposedTimesVector, zeros, type Matrix } from "./matrix";
+import type { BlockNoise } from "./noise";
+
+/** Moments of a release, with their noise where it is known. */
+export interface Moments {
+  readonly matrix: Matrix;
+  readonly encoding: Encoding;
+  readonly noise: BlockNoise | null;
+}
+
+export interface Equations {
+  /** Z'Z of intercept, features and target, "p p". */
+  readonly G: Matrix;
+  readonly noise: BlockNoise | null;
+  /** Intercept and features. */
+  readonly encoding: Encoding;
+  /** Rows of z that belong to `encoding`. */
+  readonly features: readonly number[];
+  /** R, "p q"; `selects` if it does nothing but choose rows. */
+  readonly basis: Matrix;
+  readonly selects: boolean;
+  readonly response: Float64Array;
+  /** Rows c with c'β a coefficient on the original scale, "k q". */
+  readonly readout: Matrix;
+  /** T, "k f": coefficients on the original scale from those of `encoding`. */
+  readonly scale: Matrix;
+  readonly names: readonly string[];
+  readonly intercept: boolean;
+  readonly H: Matrix;
+  readonly b: Float64Array;
+  readonly yy: number;
+  /** n̂, at least 1. */
+  readonly total: number;
+  readonly mean: number;
+  /** Number of free coefficients. */
+  readonly rank: number;
+}
+
+export interface Request {
+  readonly target: string;
+  readonly features: readonly string[];
+  readonly intercept: boolean;
+  readonly references: References;
+}
+
+/** The regression of `response` = coefficients of the target's rows and a constant. */
+export function equations(moments: Moments, request: Request, rows: readonly number[], constant: number): Equations {
+  const all = moments.encoding, chosen = new Set<string | null>([null, ...request.features, request.target]);
+  const places = all.places(chosen), kept = all.keep(places), index = all.rows(places);
+  const G = submatrix(moments.matrix, index, index), noise = moments.noise?.keep(places) ?? null;
+  const own = kept.blocks.flatMap((b, i) => (b.column === request.target ? [] : [i]));
+  const encoding = kept.keep(own), features = kept.rows(own), target = kept.spans[kept.blocks.findIndex((b) => b.column === request.target)]!;
+  const response = new Float64Array(kept.size);
+  rows.forEach((value, i) => (response[target.start + i] = value));
+  response[0] = constant;
+  const through = request.intercept ? null : throughOrigin(encoding, request.references);
+  const R = through?.R ?? identity(features.length), T = through?.T ?? originalScale(encoding, request.references);
+  const basis = zeros(kept.size, R.cols);
+  features.forEach((row, i) => basis.data.set(R.data.subarray(i * R.cols, (i + 1) * R.cols), row * R.cols));
+  const Gr = timesVector(G, response), total = Math.max(G.data[0]!, 1);
+  return {
+    G, noise, encoding, features, basis, selects: through === null, response, scale: T,
+    readout: through === null ? T : timesTransposed(T, transposed(R)),
+    names: originalNames(encoding, request.references, request.intercept),
+    intercept: request.intercept,
+    H: within(G, basis, features, through === null),
+    b: transposedTimesVector(basis, Gr),
+    yy: dot(response, Gr),
+    total,
+    mean: Gr[0]! / total,
+    rank: encoding.blocks.reduce((sum, b) => sum + rankOf(b, request.intercept), 0),
+  };
+}
+
+function rankOf(block: Encoding["blocks"][number], intercept: boolean): number {
+  if (block.column === null) return intercept ? 1 : 0;
+  return block.contrast === "none" || (block.contrast === "mean" && !intercept) ? block.rows : Math.max(block.rows - 1, 1);
+}
+
+/** R'GR. */
+export function within(G: Matrix, R: Matrix, features: readonly number[], selects: boolean): Matrix {
+  if (selects) return submatrix(G, features, features);
+  const Rt = transposed(R);
+  return timesTransposed(timesTransposed(Rt, G), Rt, true);
+}
+
+/** θ of the encoding that predicts r'z. */
+export function theta(e: Equations, beta: Float64Array): Float64Array {
+  const full = timesVector(e.basis, beta);
+  return Float64Array.from(e.features, (row) => full[row]!);
+}
+
+/** t = r − Rβ, "p". */
+export function residual(e: Equations, beta: Float64Array): Float64Array {
+  const fitted = timesVector(e.basis, beta);
+  return e.response.map((value, i) => value - fitted[i]!);
+}
+
+function identity(n: number): Matrix {
+  const out = zeros(n, n);
+  for (let i = 0; i < n; i++) out.data[i * n + i] = 1;
+  return out;
+}

@@ -1,0 +1,172 @@
+/** The noise of Z'Z: independent Gaussian blocks, mapped linearly into one symmetric matrix N (inference/noise_covariance.py). */
+
+import { Encoding } from "./encoding";
+import { zeros, type Matrix } from "./matrix";
+
+export class BlockNoise {
+  private readonly of: Int32Array;
+
+  /** `variance` is "K K": σ² of the block (j, k); on the diagonal σ² of n̂ and of own blocks. */
+  constructor(readonly variance: Matrix, readonly encoding: Encoding) {
+    this.of = encoding.owners;
+  }
+
+  keep(places: readonly number[]): BlockNoise {
+    const K = places.length, part = zeros(K, K), old = this.variance;
+    places.forEach((i, a) => places.forEach((j, b) => (part.data[a * K + b] = old.data[i * old.cols + j]!)));
+    return new BlockNoise(part, this.encoding.keep(places));
+  }
+
+  times(factor: number): BlockNoise {
+    return new BlockNoise({ ...this.variance, data: this.variance.data.map((v) => v * factor) }, this.encoding);
+  }
+
+  /** Variance of each entry of Z'Z, "p p" (inference/psd.py, `_diagonal`). */
+  entries(): Matrix {
+    const p = this.encoding.size, K = this.variance.cols, out = zeros(p, p), v = this.variance.data, of = this.of;
+    for (let i = 0; i < p; i++) for (let j = 0; j < p; j++) out.data[i * p + j] = v[of[i]! * K + of[j]!]!;
+    this.encoding.blocks.forEach((b, i) => {
+      const { start } = this.encoding.spans[i]!, n = v[0]!, own = v[i * K + i]!, m = b.rows;
+      const set = (r: number, c: number, value: number) => (out.data[(start + r) * p + start + c] = value);
+      if (b.column === null) set(0, 0, n);
+      else if (b.scalar) set(0, 0, b.known ? b.share * b.share * n : own + n / 4);
+      else if (!b.table) {
+        for (let r = 0; r < m; r++) for (let c = 0; c < m; c++) set(r, c, (own * (r === c ? 2 : 1)) / 2);
+      } else {
+        const first = v[i]! + n / (m * m), same = (1 - 1 / m) ** 2, other = 1 / (m * m);
+        for (let r = 0; r < m; r++) {
+          for (let c = 0; c < m; c++) {
+            const sum = r === c ? same * same + (m - 1) * other * other : 2 * same * other + (m - 2) * other * other;
+            set(r, c, sum * first);
+          }
+        }
+      }
+    });
+    return out;
+  }
+
+  /** P M P in place: rows and columns of one-hot blocks less their means. */
+  centre(M: Matrix): Matrix {
+    const p = M.cols, X = M.data;
+    this.encoding.blocks.forEach((b, i) => {
+      if (!b.table) return;
+      const { start, stop } = this.encoding.spans[i]!;
+      for (let r = 0; r < p; r++) {
+        let mean = 0;
+        for (let c = start; c < stop; c++) mean += X[r * p + c]!;
+        mean /= b.rows;
+        for (let c = start; c < stop; c++) X[r * p + c]! -= mean;
+      }
+      const mean = new Float64Array(p);
+      for (let r = start; r < stop; r++) for (let c = 0; c < p; c++) mean[c]! += X[r * p + c]! / b.rows;
+      for (let r = start; r < stop; r++) for (let c = 0; c < p; c++) X[r * p + c]! -= mean[c]!;
+    });
+    return M;
+  }
+
+  /** E[N M N] for symmetric M, which it overwrites, "p p". */
+  covariance(M: Matrix): Matrix {
+    const p = M.cols, K = this.variance.cols, v = this.variance.data, of = this.of, { blocks, spans } = this.encoding;
+    const X = this.centre(M).data, out = zeros(p, p), C = out.data;
+    const traces = new Float64Array(K), level = new Float64Array(K);
+    for (let i = 0; i < p; i++) traces[of[i]!]! += X[i * p + i]!;
+    for (let j = 0; j < K; j++) for (let k = 0; k < K; k++) if (j !== k) level[j]! += v[j * K + k]! * traces[k]!;
+    for (let i = 0; i < p; i++) {
+      const j = of[i]!, share = v[0]! * blocks[j]!.share;
+      for (let k = 0; k < K; k++) {
+        const f = (j === k ? 0 : v[j * K + k]!) + share * blocks[k]!.share, { start, stop } = spans[k]!;
+        for (let c = start; c < stop; c++) C[i * p + c] = f * X[i * p + c]!;
+      }
+    }
+    blocks.forEach((b, i) => {
+      const { start, stop } = spans[i]!, m = b.rows, off = b.table ? 1 / m : 0;
+      for (let r = start; r < stop; r++) {
+        C[r * p + r]! += level[i]!;
+        for (let c = start; c < stop; c++) C[r * p + c]! -= level[i]! * off;
+      }
+      if (i === 0) return;
+      if (!b.table) {
+        const half = v[i * K + i]! / 2;
+        for (let r = start; r < stop; r++) {
+          for (let c = start; c < stop; c++) C[r * p + c]! += half * (X[r * p + c]! + (r === c ? traces[i]! : 0));
+        }
+        return;
+      }
+      const first = v[i]!, own = new Float64Array(m * m);
+      for (let r = 0; r < m; r++) {
+        for (let c = 0; c < m; c++) {
+          const P = (r === c ? 1 : 0) - off, at = (start + r) * p;
+          own[r * m + c] = first * P * (X[at]! + X[(start + c) * p]! + X[at + start + c]!);
+        }
+      }
+      doublyCentred(own, m);
+      for (let r = 0; r < m; r++) for (let c = 0; c < m; c++) C[(start + r) * p + start + c]! += own[r * m + c]!;
+      for (let r = start; r < stop; r++) {
+        C[r]! += first * (X[r * p + r]! - traces[i]! / m);
+        C[r * p] = C[r]!;
+      }
+    });
+    return out;
+  }
+
+  /** E[N tr QN] for symmetric Q, which it overwrites: tr(Q'·) of it is the covariance of tr QN and tr Q'N, "p p". */
+  response(Q: Matrix): Matrix {
+    const p = Q.cols, K = this.variance.cols, v = this.variance.data, of = this.of, { blocks, spans } = this.encoding;
+    const X = this.centre(Q).data, out = zeros(p, p), N = out.data;
+    let total = 0;
+    for (let i = 0; i < p; i++) total += blocks[of[i]!]!.share * X[i * p + i]!;
+    for (let i = 0; i < p; i++) {
+      for (let c = 0; c < p; c++) {
+        const j = of[i]!, k = of[c]!;
+        N[i * p + c] = j === k ? 0 : 2 * v[j * K + k]! * X[i * p + c]!;
+      }
+    }
+    blocks.forEach((b, i) => {
+      const { start, stop } = spans[i]!, m = b.rows, off = b.table ? 1 / m : 0;
+      if (i > 0 && b.table) {
+        const w = new Float64Array(m), own = new Float64Array(m * m);
+        let mean = 0;
+        for (let r = 0; r < m; r++) mean += X[(start + r) * (p + 1)]! / m;
+        for (let r = 0; r < m; r++) {
+          w[r] = v[i]! * (2 * X[start + r]! + X[(start + r) * (p + 1)]! - mean);
+          N[start + r] = N[(start + r) * p] = w[r]!;
+          own[r * m + r] = w[r]!;
+        }
+        doublyCentred(own, m);
+        for (let r = 0; r < m; r++) for (let c = 0; c < m; c++) N[(start + r) * p + start + c]! += own[r * m + c]!;
+      } else if (i > 0) {
+        for (let r = start; r < stop; r++) for (let c = start; c < stop; c++) N[r * p + c]! += v[i * K + i]! * X[r * p + c]!;
+      }
+      const add = v[0]! * total * b.share;
+      for (let r = start; r < stop; r++) {
+        N[r * p + r]! += add;
+        for (let c = start; c < stop; c++) N[r * p + c]! -= add * off;
+      }
+    });
+    return out;
+  }
+
+  /** d with σ_jk² ≈ d_i d_l for rows i, l of different blocks, "p". */
+  get level(): Float64Array {
+    const K = this.variance.cols, v = this.variance.data, out = new Float64Array(this.encoding.size);
+    if (K < 3) return out.fill(Math.sqrt(v[K - 1]!));
+    const rows = new Float64Array(K);
+    for (let j = 0; j < K; j++) for (let k = 0; k < K; k++) if (j !== k) rows[j]! += Math.log(v[j * K + k]!);
+    const all = rows.reduce((a, b) => a + b, 0);
+    return out.map((_, i) => Math.exp((rows[this.of[i]!]! - all / (2 * K - 2)) / (K - 2)));
+  }
+}
+
+/** P a P in place, "m m". */
+function doublyCentred(a: Float64Array, m: number): void {
+  for (let r = 0; r < m; r++) {
+    let mean = 0;
+    for (let c = 0; c < m; c++) mean += a[r * m + c]!;
+    for (let c = 0; c < m; c++) a[r * m + c]! -= mean / m;
+  }
+  for (let c = 0; c < m; c++) {
+    let mean = 0;
+    for (let r = 0; r < m; r++) mean += a[r * m + c]!;
+    for (let r = 0; r < m; r++) a[r * m + c]! -= mean / m;
+  }
+}

@@ -1,0 +1,103 @@
+/** The questions that can be asked: model, target, features, reference levels. */
+
+import type { Contract } from "../contract";
+import type { Model } from "../fit/fit";
+import { fill, h } from "./dom";
+import { columnOf, commonLevels, models, retargeted, usable, type State } from "./state";
+
+type Change = (next: State) => void;
+
+const TITLES: Readonly<Record<Model, string>> = { linear: "Linear", logistic: "Logistic", poisson: "Poisson" };
+
+export function controls(contract: Contract, state: () => State, change: Change): { readonly element: HTMLElement; readonly show: () => void } {
+  const model = h("select", { id: "model", onchange: () => change({ ...state(), model: model.value as Model }) });
+  const target = h("select", { id: "target", onchange: () => change(retargeted(contract, state(), target.value)) });
+  const level = h("select", { id: "level", onchange: () => change({ ...state(), level: Number(level.value) }) });
+  const confidence = h("select", { id: "confidence", onchange: () => change({ ...state(), confidence: Number(confidence.value) }) });
+  const intercept = h("input", { type: "checkbox", id: "intercept", onchange: () => change({ ...state(), intercept: intercept.checked }) });
+  const levelField = field("Level explained", level), interceptField = h("label", { class: "check", for: "intercept" }, intercept, " Intercept");
+  const features = h("fieldset", { class: "features" }), references = h("details", { class: "references" });
+  const element = h("form", { class: "controls", "aria-label": "Regression", onsubmit: (event) => event.preventDefault() },
+    h("div", { class: "row" }, field("Target", target), field("Model", model), levelField, field("Interval", confidence), interceptField),
+    features, references);
+
+  const show = () => {
+    const s = state(), able = usable(contract).filter((n) => models(contract, n).length);
+    options(target, able.map((n) => [n, n]), s.target);
+    options(model, models(contract, s.target).map((m) => [m, TITLES[m]]), s.model);
+    const labels = columnOf(contract, s.target).labels;
+    levelField.hidden = !(s.model === "logistic" && labels.length > 2);
+    options(level, labels.map((l, i) => [String(i), l || "(empty)"]), String(s.level));
+    options(confidence, [0.8, 0.9, 0.95, 0.99].map((v) => [String(v), `${Math.round(100 * v)} %`]), String(s.confidence));
+    intercept.checked = s.intercept;
+    interceptField.hidden = s.model !== "linear";
+    showFeatures(contract, features, s, change);
+    showReferences(contract, references, s, change);
+  };
+  return { element, show };
+}
+
+function field(title: string, control: HTMLElement): HTMLElement {
+  return h("div", { class: "field" }, h("label", { for: control.id }, title), control);
+}
+
+function options(select: HTMLSelectElement, entries: readonly (readonly [string, string])[], value: string): void {
+  fill(select, ...entries.map(([v, text]) => h("option", { value: v }, text)));
+  select.value = value;
+}
+
+/** Keeps the focus where it was: the boxes stay, only their state changes. */
+function showFeatures(contract: Contract, host: HTMLElement, s: State, change: Change): void {
+  const names = usable(contract).filter((n) => n !== s.target), chosen = new Set(s.features);
+  const known = Array.from(host.querySelectorAll("input"), (box) => box.value);
+  if (host.dataset["target"] === s.target && known.length === names.length) {
+    for (const box of host.querySelectorAll("input")) box.checked = chosen.has(box.value);
+    return;
+  }
+  host.dataset["target"] = s.target;
+  const pick = () => {
+    const on = new Set(Array.from(host.querySelectorAll("input:checked"), (box) => (box as HTMLInputElement).value));
+    change({ ...latest(), features: names.filter((n) => on.has(n)) });
+  };
+  const latest = () => current(s);
+  const all = (on: boolean) => () => {
+    for (const box of host.querySelectorAll("input")) box.checked = on;
+    pick();
+  };
+  fill(host, h("legend", {}, "Features"),
+    h("div", { class: "boxes" }, ...names.map((name, i) => h("label", { class: "check", for: `feature-${i}` },
+      h("input", { type: "checkbox", id: `feature-${i}`, value: name, checked: chosen.has(name), onchange: pick }), ` ${name}`))),
+    h("div", { class: "buttons" }, h("button", { type: "button", onclick: all(true) }, "All"), h("button", { type: "button", onclick: all(false) }, "None")));
+}
+
+let current: (fallback: State) => State = (fallback) => fallback;
+
+/** Where controls that outlive a change of state find the latest one. */
+export function follow(state: () => State): void {
+  current = () => state();
+}
+
+function showReferences(contract: Contract, host: HTMLElement, s: State, change: Change): void {
+  const names = s.features.filter((n) => contract.blocks.some((b) => b.column === n && b.contrast === "first" && b.table));
+  host.hidden = !names.length;
+  const kept = Array.from(host.querySelectorAll("select"), (box) => box.dataset["column"]);
+  if (kept.join("\0") === names.join("\0")) {
+    for (const box of host.querySelectorAll("select")) box.value = String(s.references[box.dataset["column"]!] ?? 0);
+    return;
+  }
+  fill(host, h("summary", {}, "Reference levels: what each level is measured against"),
+    h("div", { class: "boxes" }, ...names.map((name, i) => {
+      const select: HTMLSelectElement = h("select", {
+        id: `reference-${i}`, "data-column": name,
+        onchange: () => {
+          const now = current(s);
+          change({ ...now, references: { ...now.references, [name]: Number(select.value) } });
+        },
+      });
+      options(select, columnOf(contract, name).labels.map((l, at) => [String(at), l || "(empty)"]), String(s.references[name] ?? 0));
+      return field(name, select);
+    })),
+    h("div", { class: "buttons" },
+      h("button", { type: "button", onclick: () => change({ ...current(s), references: commonLevels(contract) }) }, "The most common level of each"),
+      h("button", { type: "button", onclick: () => change({ ...current(s), references: {} }) }, "The first")));
+}

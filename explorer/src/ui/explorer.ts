@@ -1,0 +1,229 @@
+/** The explorer: one regression at a time, fitted in the page. */
+
+import type { Contract } from "../contract";
+import { fit, FitError, limits, predicted, significance, type Fit } from "../fit/fit";
+import type { Moments } from "../fit/equations";
+import { coefficients, preview, type Drawn, type WhatIf } from "./charts";
+import { controls, follow } from "./controls";
+import { commandLine, csv, png, python, save, svgText } from "./download";
+import { fill, fitted, h, number, percent, table } from "./dom";
+import { section } from "./sections";
+import { columnOf, completed, parsed, within, written, type State } from "./state";
+
+const MOST_DRAWN = 30;
+
+export function explorer(contract: Contract, moments: Moments): HTMLElement {
+  let state = parsed(contract, location.hash), found: Fit | null = null, all = false;
+  const columns = new Map(contract.columns.map((c) => [c.name, c]));
+  const status = h("p", { class: "status", role: "status" }), refusal = h("p", { class: "warning", role: "alert", hidden: true });
+  const plot = h("div", { class: "chart", role: "img" }), plotNote = h("div", {}), results = h("div", { class: "results" });
+  const facts = h("dl", { class: "facts" }), prediction = h("output", { class: "prediction", for: "" }), person = h("div", { class: "boxes" });
+  const whatIf = h("div", {}), pythonCode = h("code", {}), shellCode = h("code", {});
+  let drawn: readonly Drawn[] = [], timer = 0;
+
+  const change = (next: State): void => {
+    state = next;
+    history.replaceState(null, "", `#${written(contract, state)}`);
+    refit();
+  };
+  const panel = controls(contract, () => state, change);
+  follow(() => state);
+
+  const refit = (): void => {
+    const start = performance.now();
+    try {
+      found = fit(moments, { ...state, noiseFactor: 1 });
+      refusal.hidden = true;
+    } catch (error) {
+      if (!(error instanceof FitError)) throw error;
+      found = null;
+      refusal.textContent = error.message;
+      refusal.hidden = false;
+    }
+    const took = performance.now() - start;
+    results.hidden = found === null;
+    panel.show();
+    if (found) {
+      status.textContent = `${found.coefficients.length} coefficients, fitted in ${took < 10 ? took.toFixed(1) : Math.round(took)} ms`;
+      status.dataset["milliseconds"] = String(took);
+      show(found);
+    } else status.textContent = "";
+  };
+
+  const show = (f: Fit): void => {
+    fill(facts, ...f.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, number(value)))));
+    draw(f);
+    fill(tableHost, tableOf(f, state.confidence, contract));
+    fill(person, ...personFields(contract, state, (column, value) => {
+      state = { ...state, person: { ...state.person, [column]: value } };
+      history.replaceState(null, "", `#${written(contract, state)}`);
+      predict(f);
+    }));
+    predict(f);
+    pythonCode.textContent = python(contract, state);
+    shellCode.textContent = commandLine(contract, state);
+    clearTimeout(timer);
+    fill(whatIf, h("p", { class: "note" }, "Working it out …"));
+    timer = window.setTimeout(() => compare(f), 400);
+  };
+
+  const predict = (f: Fit): void => {
+    const value = predicted(f, columns, completed(contract, state.person));
+    prediction.textContent = f.ask.model === "logistic" ? `${percent(value)} chance of ${levelName(contract, state)}` : `${number(value)} expected ${state.target}`;
+    prediction.dataset["value"] = String(value);
+  };
+
+  const draw = (f: Fit): void => {
+    const slopes = f.coefficients.filter((c) => c.column !== null), known = slopes.filter((c) => c.estimate !== null);
+    const ranked = [...(known.length ? known : slopes)].sort((a, b) => strength(b) - strength(a)).slice(0, MOST_DRAWN);
+    const kept = new Set(all || slopes.length <= MOST_DRAWN ? slopes : ranked);
+    drawn = slopes.filter((c) => kept.has(c)).map((c) => ({ c, unit: rangeOf(contract, c.column!) }));
+    const least = drawn.filter((d) => d.c.estimate !== null).length;
+    plot.setAttribute("aria-label", `Coefficients of ${state.target}: ${least} of ${drawn.length} drawn are identified. The table below has all numbers.`);
+    fill(plot, coefficients(drawn, state.confidence, Math.max(plot.clientWidth, 240)));
+    const more = slopes.length > MOST_DRAWN && h("button", {
+      type: "button", onclick: () => {
+        all = !all;
+        draw(f);
+      },
+    }, all ? `Draw the ${ranked.length} clearest only` : `Draw all ${slopes.length}`);
+    fill(plotNote, h("ul", { class: "legend" },
+      h("li", {}, h("span", { class: "key total" }), `${Math.round(100 * state.confidence)} % interval`),
+      h("li", {}, h("span", { class: "key privacy" }), "privacy error alone"),
+      h("li", {}, h("span", { class: "key sampling" }), "sampling error alone"),
+      h("li", {}, h("span", { class: "key hollow" }), "not identified (shrunken)")), more);
+  };
+
+  const compare = (f: Fit): void => {
+    if (!f.covered) {
+      fill(whatIf, h("p", {}, contract.whyNoIntervals ?? ""));
+      return;
+    }
+    const rows: WhatIf[] = [], shared = f.coefficients.map((c) => c.estimate !== null && c.column !== null);
+    const steps = [...contract.preview];
+    const next = (): void => {
+      const step = steps.shift();
+      if (!step) {
+        fill(whatIf, ...whatIfView(rows, contract.about.epsilon, f));
+        return;
+      }
+      const other = step.epsilon === contract.about.epsilon ? f : fit(moments, { ...f.ask, noiseFactor: contract.about.rho / step.rho });
+      const kept = other.coefficients.filter((_, i) => shared[i]);
+      rows.push({
+        epsilon: step.epsilon, total: median(kept.map((c) => c.stderr)), sampling: median(kept.map((c) => c.sampling)),
+        identified: other.coefficients.filter((c) => c.estimate !== null).length,
+      });
+      timer = window.setTimeout(next, 0);
+    };
+    next();
+  };
+
+  const tableHost = h("div", {});
+  const name = () => `${contract.about.name}-${state.target}`.replace(/[^\w-]+/g, "_");
+  const link = h("button", {
+    type: "button", onclick: () => {
+      void navigator.clipboard?.writeText(location.href).then(() => (link.textContent = "Copied"), () => undefined);
+    },
+  }, "Copy link to this state");
+  fill(results, facts,
+    h("figure", {}, h("figcaption", {}, "Coefficients and where their error comes from"), plot, plotNote),
+    h("div", { class: "buttons downloads" },
+      h("button", { type: "button", onclick: () => found && save(`${name()}.csv`, "text/csv;charset=utf-8", csv(found, state.confidence)) }, "Table as CSV"),
+      h("button", { type: "button", onclick: () => save(`${name()}.svg`, "image/svg+xml", svgText(plot)) }, "Plot as SVG"),
+      h("button", { type: "button", onclick: () => void png(plot).then((blob) => save(`${name()}.png`, "image/png", blob)) }, "Plot as PNG"),
+      link),
+    tableHost,
+    h("h3", {}, "A made-up record"),
+    h("p", {}, "What the fit expects of somebody with these values; change any of them."), person,
+    h("p", { "aria-live": "polite" }, prediction),
+    h("h3", {}, "Had ε been larger"), whatIf,
+    h("h3", {}, "The same elsewhere"),
+    h("div", { class: "two code" }, codeBlock("Python", pythonCode, () => `${name()}.py`), codeBlock("Command line", shellCode, () => `${name()}.sh`)));
+  fitted(plot, (width) => coefficients(drawn, state.confidence, width));
+  window.addEventListener("hashchange", () => {
+    state = parsed(contract, location.hash);
+    refit();
+  });
+  const whole = section("explorer", "Regressions",
+    h("p", {}, "Choose what to explain and by what. The fit runs in this page, by the same algorithm as Python's, from the released second moments."),
+    panel.element, status, refusal, results);
+  requestAnimationFrame(refit);
+  return whole;
+}
+
+function strength(c: { readonly estimate: number | null; readonly stderr: number | null; readonly coef: number }): number {
+  return c.estimate === null ? Math.abs(c.coef) : Math.abs(c.estimate) / Math.max(c.stderr ?? 1, 1e-12);
+}
+
+function rangeOf(contract: Contract, column: string): number {
+  const block = contract.blocks.find((b) => b.column === column);
+  return block?.scalar ? 2 * block.half : 1;
+}
+
+function levelName(contract: Contract, state: State): string {
+  const labels = columnOf(contract, state.target).labels;
+  const label = labels.length === 2 ? labels[1]! : labels[state.level]!;
+  return `${state.target} = ${label || "(empty)"}`;
+}
+
+function median(values: readonly (number | null)[]): number | null {
+  const known = values.filter((v): v is number => v !== null).sort((a, b) => a - b);
+  if (!known.length) return null;
+  const half = Math.floor(known.length / 2);
+  return known.length % 2 ? known[half]! : (known[half - 1]! + known[half]!) / 2;
+}
+
+function tableOf(f: Fit, confidence: number, contract: Contract): HTMLElement {
+  const caption = `${f.ask.model[0]!.toUpperCase()}${f.ask.model.slice(1)} regression of ${f.ask.target}`;
+  if (!f.covered) {
+    const rows = f.coefficients.map((c) => [c.name, number(c.coef)]);
+    return h("div", {}, table(caption, ["", "coef"], rows, "Coefficients"), h("p", { class: "note" }, contract.whyNoIntervals ?? ""));
+  }
+  const low = (1 - confidence) / 2, rows = f.coefficients.map((c) => {
+    const test = significance(c), ends = limits(c, confidence);
+    if (!test || !ends) return [c.name, number(c.coef), h("span", { class: "soft" }, "not identified"), "", "", "", "", "", "", ""];
+    return [c.name, number(c.coef), number(c.estimate), number(c.stderr), number(c.sampling), number(c.privacy), test.z.toFixed(2).replace("-", "−"),
+      test.p < 0.0005 ? "<0.001" : test.p.toFixed(3), number(ends[0]), number(ends[1])];
+  });
+  const hidden = f.coefficients.filter((c) => c.estimate === null).length;
+  return h("div", {},
+    table(caption, ["", "coef", "estimate", "std err", "sampling", "privacy", "z", "P>|z|", `[${number(low)}`, `${number(1 - low)}]`], rows, "Coefficients"),
+    hidden > 0 && h("p", { class: "note" }, `${hidden} of ${f.coefficients.length} coefficients are not identified: the noise hides them.`));
+}
+
+function personFields(contract: Contract, state: State, set: (column: string, value: number) => void): HTMLElement[] {
+  const wanted = new Set(state.features), sources = new Set<string>();
+  for (const c of contract.columns) if (wanted.has(c.name)) for (const name of c.derived?.of ?? [c.name]) sources.add(name);
+  return contract.columns.filter((c) => sources.has(c.name)).map((c, i) => {
+    const id = `record-${i}`, value = state.person[c.name] ?? 0;
+    if (c.kind === "numeric") {
+      const input: HTMLInputElement = h("input", {
+        id, type: "number", min: c.low, max: c.high, step: "any", value: String(Number(value.toPrecision(6))), inputmode: "decimal",
+        oninput: () => Number.isFinite(input.valueAsNumber) && set(c.name, within(c, input.valueAsNumber)),
+      });
+      return h("div", { class: "field" }, h("label", { for: id }, c.name), input);
+    }
+    const select: HTMLSelectElement = h("select", { id, onchange: () => set(c.name, Number(select.value)) },
+      ...c.labels.map((l, at) => h("option", { value: at }, l || "(empty)")));
+    select.value = String(value);
+    return h("div", { class: "field" }, h("label", { for: id }, c.name), select);
+  });
+}
+
+function whatIfView(rows: readonly WhatIf[], now: number, f: Fit): (HTMLElement | null)[] {
+  const host = h("div", { class: "chart", role: "img", "aria-label": `Typical standard error at other ε: ${rows.map((r) => `${number(r.epsilon)}: ${number(r.total)}`).join(", ")}` });
+  const any = rows.some((r) => r.total !== null);
+  if (any) fitted(host, (width) => preview(rows, now, Math.min(width, 560)));
+  return [
+    h("p", {}, "Another release of the same data, with the noise of another ε and the moments of this one: the median standard error of the coefficients that are identified now, and how many would be. ",
+      "The blue line is sampling error, which no ε takes away; the orange dot is this release."),
+    any ? host : null,
+    table("Typical standard error at other ε", ["ε", "median std err", "of it sampling", "identified"],
+      rows.map((r) => [number(r.epsilon), number(r.total), number(r.sampling), `${r.identified} of ${f.coefficients.length}`]), "Other values of ε"),
+  ];
+}
+
+function codeBlock(title: string, code: HTMLElement, name: () => string): HTMLElement {
+  return h("div", {}, h("h4", {}, title), h("pre", { tabindex: 0, role: "region", "aria-label": `${title} code` }, code),
+    h("button", { type: "button", onclick: () => save(name(), "text/plain;charset=utf-8", `${code.textContent}\n`) }, `Download as ${title === "Python" ? ".py" : ".sh"}`));
+}

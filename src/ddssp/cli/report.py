@@ -1,0 +1,35 @@
+"""`ddssp report`: a release as one HTML page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ddssp.cli.analyst import PANEL
+
+
+def register(app: typer.Typer) -> None:
+    app.command("report", rich_help_panel=PANEL, epilog="Example: ddssp report survey.ddssp -o survey.html")(report)
+
+
+def report(
+    release: Annotated[Path, typer.Argument(help="Release file (.ddssp).", metavar="RELEASE")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output file.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Write a report with an explorer: one file, no network, opens from disk; costs no privacy."""
+    from ddssp.cli.show import emit_json, note
+    from ddssp.released import load, require_writable
+    from ddssp.report.page import write
+
+    require_writable(output, force=force)
+    loaded = load(release)
+    size = write(loaded, output, file=release.name, force=force)
+    if json:
+        emit_json({"output": str(output), "bytes": size, "private": loaded.private})
+    else:
+        warning = "" if loaded.private else "NOT PRIVATE: "
+        note(f"{warning}wrote {output} ({size / 1e6:.1f} MB); open it in any browser")
