@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -20,19 +21,23 @@ from ddssp.mechanism.aim import AIM, MODEL_SIZE, Inference
 from ddssp.mechanism.moments import MomentsMechanism
 from ddssp.mechanism.task import TaskMechanism
 from ddssp.privacy.budget import Budget, BudgetError
+from ddssp.privacy.contribution import Contribution
 from ddssp.privacy.curator import Link
 from ddssp.privacy.ledger import Ledger, Reservation
 from ddssp.released import Release
 from ddssp.schema import Schema, SchemaError
-from ddssp.secret.counts import Counts, Layout, counts
+from ddssp.secret.counts import Layout, counts
 from ddssp.secret.draft import draft
 from ddssp.secret.noise import Noise, OpenDPNoise
+from ddssp.secret.people import People, Read
 from ddssp.secret.rows import Rows
 from ddssp.secret.table import batches, names, require_rewindable, stamp
 from ddssp.secret.vault import Vault
 
 MECHANISMS = ("auto", "moments", "aim", "task")
 MODELS = ("auto", "linear", "logistic")
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +50,12 @@ class Plan:
     target: str | None = None
     ledger: Ledger | None = None
     dataset: str = ""
+    contribution: Contribution | None = None
+
+    @property
+    def rho(self) -> Fraction:
+        """What the mechanism may spend: the whole budget, less where several records of one person count."""
+        return self.budget.rho if self.contribution is None else self.contribution.for_records(self.budget.rho)
 
     @property
     def layout(self) -> Layout:
@@ -63,6 +74,8 @@ def plan(
     model_size: float = MODEL_SIZE,
     ledger: Ledger | str | Path | None = None,
     dataset: str | None = None,
+    unit: str | None = None,
+    max_rows: int | None = None,
 ) -> Plan:
     """A checked plan; touches no data and spends nothing."""
     schema = schema if isinstance(schema, Schema) else Schema.load(schema)
@@ -85,6 +98,7 @@ def plan(
         target=target,
         ledger=Ledger(ledger) if isinstance(ledger, str | Path) else ledger,
         dataset=dataset or schema.name,
+        contribution=Contribution.of(unit, max_rows),
     )
     out.layout.check()
     return out
@@ -154,6 +168,8 @@ def release(
     model_size: float = MODEL_SIZE,
     ledger: Ledger | str | Path | None = None,
     dataset: str | None = None,
+    unit: str | None = None,
+    max_rows: int | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """A private release of the table's second moments.
@@ -168,6 +184,8 @@ def release(
         target: the column that `task` explains; with `moments` its blocks get more of the budget, and every other column can
             still be a target.
         model: what `task` fits: linear, logistic, or by the target's levels.
+        unit, max_rows: the column that names the person, and how many of a person's rows count; the guarantee is then for
+            adding or removing a person.
         inference, model_size: how `aim` estimates all marginals (auto, pgm or tree), and the MB its graphical model may take.
 
     >>> s = Schema(columns={"x": {"kind": "numeric", "low": 0, "high": 1}, "y": {"kind": "boolean"}})
@@ -185,6 +203,8 @@ def release(
         model_size=model_size,
         ledger=ledger,
         dataset=dataset,
+        unit=unit,
+        max_rows=max_rows,
     )
     return curate(data, made, progress=progress)
 
@@ -204,13 +224,15 @@ def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progr
     tell = progress or (lambda _what, _share: None)
     tell("counting", 0.0)
     layout = plan.layout
-    if plan.mechanism.passes:
+    if plan.mechanism.passes or plan.contribution is not None:
         require_rewindable(data)
-    again = _again(data, _read(plan.schema, layout))
-    exact = _counted(data, plan.schema, layout)
+    before = stamp(data)
+    read = _guarded(lambda: _reader(data, plan.contribution))
+    exact = _guarded(lambda: counts(read(_read(plan.schema, layout)), layout))
     reservation = _reserve(plan)
+    again = _again(lambda: read(_read(plan.schema, layout)), data, before)
     rows = Rows(again, plan.schema, plan.mechanism.counted(plan.schema), exact.n)
-    vault = Vault(exact, plan.budget.rho, noise, rows)
+    vault = Vault(exact, plan.rho, noise, rows)
     found = plan.mechanism.run(vault, plan.schema, tell)
     if plan.ledger is not None and reservation is not None:
         plan.ledger.complete(reservation)
@@ -226,6 +248,7 @@ def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progr
         target=plan.target,
         private=private,
         entry=None if reservation is None else _entry(reservation),
+        contribution=plan.contribution,
         provenance=_provenance(),
     )
 
@@ -240,26 +263,32 @@ def _provenance() -> dict[str, str]:
     return {name: metadata.version(name) for name in ("ddssp", "opendp")}
 
 
-def _counted(data: Any, schema: Schema, layout: Layout) -> Counts:
-    """Exact counts; a failure that nobody foresaw is named by its type alone, since its message might quote a cell."""
+def _reader(data: Any, contribution: Contribution | None) -> Read:
+    """Columns → record batches of all records, or of those that count."""
+    if contribution is None:
+        return lambda columns: batches(data, columns)
+    return People(lambda columns: batches(data, columns), contribution).batches
+
+
+def _guarded(read: Callable[[], T]) -> T:
+    """read(); a failure that nobody foresaw is named by its type alone, since its message might quote a cell."""
     try:
-        return counts(batches(data, _read(schema, layout)), layout)
+        return read()
     except (DataError, OSError):
         raise
     except Exception as error:
         raise DataError(f"the rows could not be counted ({type(error).__name__}); nothing was drawn or spent.") from None
 
 
-def _again(data: Any, columns: tuple[str, ...]) -> Callable[[], Iterator[pa.RecordBatch]]:
-    """Reads the data anew at every call; fails if its file has changed since this was made."""
-    before = stamp(data)
+def _again(read: Callable[[], Iterable[pa.RecordBatch]], data: Any, before: Any) -> Callable[[], Iterator[pa.RecordBatch]]:
+    """Reads the data anew at every call; fails if its file has changed since `before`."""
 
-    def read() -> Iterator[pa.RecordBatch]:
-        yield from batches(data, columns)
+    def again() -> Iterator[pa.RecordBatch]:
+        yield from read()
         if stamp(data) != before:
             raise DataError("the data changed while it was being read")
 
-    return read
+    return again
 
 
 def require_covered(plan: Plan) -> None:

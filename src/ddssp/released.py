@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -33,6 +33,7 @@ from ddssp.marginal import Measurement, PairMarginals
 from ddssp.mechanism import Fitted
 from ddssp.moments import Moments, moments
 from ddssp.privacy.budget import Budget, Neighbours
+from ddssp.privacy.contribution import Contribution
 from ddssp.privacy.curator import Link
 from ddssp.schema import Schema
 
@@ -67,6 +68,7 @@ class Release:
         fitted: the regression itself, where the mechanism made it.
         private: False if the noise was reproducible; such a release is for experiments only.
         entry: dataset, counter and row hash in the owner's ledger, if one was used.
+        contribution: the column that names a person and how many of a person's records count, if people are protected.
         provenance: the software that made it, and its version.
     """
 
@@ -80,6 +82,7 @@ class Release:
     target: str | None = None
     private: bool = True
     entry: dict[str, Any] | None = None
+    contribution: Contribution | None = None
     provenance: Mapping[str, str] = field(default_factory=lambda: {"ddssp": ddssp.__version__})
 
     @property
@@ -242,11 +245,11 @@ class Release:
             "epsilon": self.budget.epsilon,
             "delta": self.budget.delta,
             "rho": str(self.rho),
-            "neighbours": Neighbours.ADD_REMOVE.value,
+            "neighbours": (Neighbours.ADD_REMOVE if self.contribution is None else Neighbours.ADD_REMOVE_UNIT).value,
             "unit": self.schema.unit,
             "schema": self.schema.to_dict(),
             "ledger": self.entry,
-        }
+        } | ({} if self.contribution is None else {"contribution": asdict(self.contribution)})
 
 
 def require_writable(path: Path, *, force: bool) -> None:
@@ -313,6 +316,7 @@ def _release(manifest: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -
         target=manifest["target"],
         private=manifest["private"] is True,
         entry=_entry(manifest["ledger"]),
+        contribution=_contribution(manifest.get("contribution")),
         provenance={_text(k): _text(v) for k, v in manifest["provenance"].items()},
     )
     if list(release.encoding.names) != manifest["encoding"]:
@@ -372,6 +376,10 @@ def _entry(entry: Any) -> dict[str, Any] | None:
     if set(entry) != {"dataset", "counter", "hash"} or type(counter) is not int or not 0 < counter < 2**63:
         raise ReleaseError("has a ledger entry that no ledger gives.")
     return {"dataset": _text(dataset), "counter": counter, "hash": _text(row)}
+
+
+def _contribution(given: Any) -> Contribution | None:
+    return None if given is None else Contribution(column=_text(given["column"]), rows=given["rows"])
 
 
 def _fits(fitted: Fitted, release: Release) -> bool:

@@ -45,6 +45,8 @@ def release(
     model_size: Annotated[float, typer.Option(help="MB that aim's graphical model may take.")] = 200.0,
     ledger: Annotated[Path | None, typer.Option(help="Ledger file that must cover the spend.")] = None,
     dataset: Annotated[str | None, typer.Option(help="Name in the ledger; default: the schema's name.")] = None,
+    unit: Annotated[str | None, typer.Option(help="Column that names the person; protects people, not rows.")] = None,
+    max_rows: Annotated[int | None, typer.Option(help="How many rows of each person count, with --unit.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be spent and measured, and stop.")] = False,
     force: Force = False,
     json: Json = False,
@@ -65,9 +67,11 @@ def release(
         model_size=model_size,
         ledger=ledger,
         dataset=dataset,
+        unit=unit,
+        max_rows=max_rows,
     )
     _require_output(output, ".ddssp", force, data=data, schema=schema, ledger=ledger)
-    require(tuple(plan.schema.columns), curate.columns_of(data))
+    require((*plan.schema.columns, *([] if unit is None else [unit])), curate.columns_of(data))
     curate.require_covered(plan)
     summary = {
         "mechanism": plan.mechanism.name,
@@ -75,6 +79,7 @@ def release(
         "delta": plan.budget.delta,
         "rho": float(plan.budget.rho),
         "unit": plan.schema.unit,
+        "max_rows": max_rows,
         "columns": len(plan.schema.resolved),
         "target": plan.target,
         "ledger": None if ledger is None else {"file": str(ledger), "dataset": plan.dataset},
@@ -116,8 +121,13 @@ def _is_within(output: Path, given: Path) -> bool:
 def _spend(plan: Plan) -> str:
     return (
         f"ε = {plan.budget.epsilon:g} at δ = {plan.budget.delta:g} (ρ = {float(plan.budget.rho):.6g}) "
-        f"on {plan.mechanism.name}; protects each {plan.schema.unit} (add or remove one)"
+        f"on {plan.mechanism.name}; protects each {plan.schema.unit} ({_neighbours(plan)})"
     )
+
+
+def _neighbours(plan: Plan) -> str:
+    bound = plan.contribution
+    return "add or remove one" if bound is None else f"all rows with one {bound.column!r}, of which at most {bound.rows} count"
 
 
 def draft(

@@ -26,6 +26,7 @@ class Neighbours(Enum):
     """The relation between two datasets that a guarantee speaks about."""
 
     ADD_REMOVE = "add or remove one record"
+    ADD_REMOVE_UNIT = "add or remove all records of one unit"
 
 
 def delta_of(rho: float, epsilon: float) -> float:

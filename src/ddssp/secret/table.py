@@ -79,7 +79,7 @@ def require_rewindable(source: Any) -> None:
     """Refuses what can be read only once (a stream, an iterator as a column), before anything of it is read."""
     parts = (source, *source.values()) if isinstance(source, Mapping) else (source,)
     if any(hasattr(part, "__next__") for part in parts):
-        raise DataError("data must be readable more than once for mechanism task; pass a table or a file, or use moments.")
+        raise DataError("data must be readable more than once for mechanism task or max_rows; pass a table or a file.")
 
 
 def stamp(source: Any) -> tuple[int, int] | None:
