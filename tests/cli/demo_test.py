@@ -42,7 +42,16 @@ def test_it_succeeds_and_leaves_schema_release_and_results(shown):
 
 def test_it_shows_private_beside_exact_with_a_verdict_and_the_unit(shown):
     _, out, err, _ = shown
-    for word in ("private", "exact", "Verdict:", "unit of privacy is a person-year", "5,912 people", "disea", "ddssp fit"):
+    for word in (
+        "private",
+        "exact",
+        "Verdict:",
+        "unit of privacy is a person-year",
+        "5,912 people",
+        "disea",
+        "ddssp fit",
+        "count as 20",
+    ):
         assert word in out
     assert "RAND health survey" in err
 
@@ -89,6 +98,18 @@ def test_it_does_not_write_over_files_that_are_not_its_own(tmp_path, monkeypatch
     assert stop.value.code == 2
     assert "holds files that are not the demo's" in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["schema.toml"]
+
+
+def test_it_does_not_write_over_its_schema_once_somebody_has_edited_it(shown, monkeypatch, capsys):
+    schema = shown[3] / "schema.toml"
+    was = schema.read_text(encoding="utf-8")
+    schema.write_text(was + "# mine\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["ddssp", "demo", "-o", str(shown[3])])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    assert schema.read_text(encoding="utf-8") == was + "# mine\n"
+    schema.write_text(was, encoding="utf-8")
 
 
 def test_it_may_be_run_again_and_as_json(shown, monkeypatch, capsys):

@@ -73,7 +73,7 @@ def demo(
     with progress() as tell:
         release = ddssp.release(survey, schema, epsilon=EPSILON, delta=DELTA, mechanism="moments", target=TARGET, progress=tell)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "schema.toml").write_text(HEADER + schema.to_toml(), encoding="utf-8")
+    (folder / "schema.toml").write_text(_declared(), encoding="utf-8")
     release.save(folder / "survey.ddssp", force=True)
     fit = ddssp.load(folder / "survey.ddssp").linear(TARGET)
     results = _results(survey, fit)
@@ -85,8 +85,16 @@ def _require_own(folder: Path) -> None:
     """Refuses a folder in which the demo would overwrite somebody's own files."""
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"output {str(folder)!r} is a file; name a folder.")
-    if not (folder / "survey.ddssp").exists() and any((folder / name).exists() for name in ("schema.toml", "results.json")):
+    schema = folder / "schema.toml"
+    edited = schema.exists() and schema.read_text(encoding="utf-8", errors="replace") != _declared()
+    if edited or ((folder / "results.json").exists() and not (folder / "survey.ddssp").exists()):
         raise ValueError(f"output {str(folder)!r} holds files that are not the demo's; name another folder.")
+
+
+def _declared() -> str:
+    from ddssp.schema import Schema
+
+    return HEADER + Schema(**SCHEMA).to_toml()
 
 
 def _results(survey: Any, fit: LinearFit) -> dict[str, Any]:
@@ -118,8 +126,13 @@ def _tell(results: dict[str, Any], folder: Path) -> None:
     title = f"Doctor visits a year, linear regression: private (ε = {EPSILON:g}, δ = {DELTA:g}) beside exact"
     emit_table(title, ("", "meaning", "private", "95 % interval", "exact"), rows, text=("meaning",))
     print(results["verdict"])
-    print(f"The exact coefficient lies within its private interval for {held} of {len(exact)}; a rare group (poor health,")
-    print("1.5 % of the rows) has the widest.")
+    widest = max(
+        (name for name, i in interval.items() if i), key=lambda name: interval[name][1] - interval[name][0], default="none"
+    )
+    print(f"The exact coefficient lies within its private interval for {held} of {len(exact)}; the widest is that of {widest}.")
+    print(
+        "More than 20 visits a year count as 20, here and in the exact regression: bounds are declared, never read from rows."
+    )
     print(f"The unit of privacy is a {results['unit']}: the survey has 5,912 people with up to five rows each.")
     print(f"Left in {folder}/: schema.toml, survey.ddssp, results.json.")
     print(f"Next, at no further privacy cost: ddssp fit {folder}/survey.ddssp --target disea")
