@@ -98,13 +98,21 @@ def _fitted(
     return release.elastic_net(target, features=features, alpha=settings["alpha"], l1_ratio=settings["l1_ratio"])
 
 
-def info(release: ReleaseFile, json: Json = False) -> None:
+def info(
+    release: ReleaseFile,
+    verify: Annotated[Path | None, typer.Option(help="The owner's public key (Ed25519, PEM); checks RELEASE.sig.")] = None,
+    json: Json = False,
+) -> None:
     """Say what a release holds and what it guarantees."""
     from ddssp.cli.show import emit_json, emit_table
     from ddssp.released import load
 
+    if verify is not None:
+        from ddssp.privacy.signature import public_key, require_signed
+
+        require_signed(release, public_key(verify))
     loaded = load(release)
-    header = loaded.header()
+    header = loaded.header() | ({} if verify is None else {"signature": f"matches {verify}"})
     if json:
         emit_json(header | {"measurements": len(loaded.measurements)})
         return

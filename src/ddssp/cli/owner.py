@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     from ddssp.curate import Plan
-    from ddssp.privacy.ledger import Account
+    from ddssp.privacy.ledger import Account, Ledger
 
 Data = Annotated[str, typer.Argument(help="Parquet or CSV file.", metavar="DATA")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -47,6 +49,7 @@ def release(
     dataset: Annotated[str | None, typer.Option(help="Name in the ledger; default: the schema's name.")] = None,
     unit: Annotated[str | None, typer.Option(help="Column that names the person; protects people, not rows.")] = None,
     max_rows: Annotated[int | None, typer.Option(help="How many rows of each person count, with --unit.")] = None,
+    sign: Annotated[Path | None, typer.Option(help="Private key (Ed25519, PEM); writes OUTPUT.sig beside the release.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be spent and measured, and stop.")] = False,
     force: Force = False,
     json: Json = False,
@@ -71,6 +74,8 @@ def release(
         max_rows=max_rows,
     )
     _require_output(output, ".ddssp", force, data=data, schema=schema, ledger=ledger)
+    key = None if sign is None else _signing_key(sign, output, force)
+    _no_core_dumps()
     require((*plan.schema.columns, *([] if unit is None else [unit])), curate.columns_of(data))
     curate.require_covered(plan)
     summary = {
@@ -92,9 +97,31 @@ def release(
     with progress() as tell:
         made = curate.curate(data, plan, progress=tell)
     made.save(output, force=force)
+    if key is not None:
+        from ddssp.privacy.signature import sign as signed
+
+        signed(output, key)
     fitted = made.fitted
     request = "--target COLUMN" if fitted is None else f"--target {fitted.target} --model {fitted.model}"
     emit_json(summary) if json else note(f"spent {_spend(plan)}\nwrote {output}; next: ddssp fit {output} {request}")
+
+
+def _signing_key(path: Path, output: Path, force: bool) -> Ed25519PrivateKey:
+    """The key, looked at before anything is spent; and its signature can be written."""
+    from ddssp.privacy.signature import private_key, signature_path
+    from ddssp.released import require_writable
+
+    require_writable(signature_path(output), force=force)
+    return private_key(path)
+
+
+def _no_core_dumps() -> None:
+    """None; should this process crash, its memory, which holds rows, is not written to disk."""
+    try:
+        import resource
+    except ImportError:
+        return
+    resource.setrlimit(resource.RLIMIT_CORE, (0, resource.getrlimit(resource.RLIMIT_CORE)[1]))
 
 
 def _require_output(output: Path, suffix: str, force: bool, **inputs: str | Path | None) -> None:
@@ -220,18 +247,38 @@ def show(ledger: LedgerFile, json: Json = False) -> None:
     emit_table("Ledger", ("dataset", "ceiling ε", "at δ", "spent ε", "left ε", "releases"), rows)
 
 
-def verify(ledger: LedgerFile, json: Json = False) -> None:
-    """Check that no row of the ledger was edited, removed or added by hand."""
+def verify(
+    ledger: LedgerFile,
+    release: Annotated[Path | None, typer.Option(help="A release whose entry the ledger must hold.")] = None,
+    json: Json = False,
+) -> None:
+    """Check that no row of the ledger was edited, removed or added by hand; by its newest release, that it is no old copy."""
     from ddssp.cli.show import emit_json, note
     from ddssp.privacy.ledger import Ledger
 
     found = Ledger(ledger).verify()
+    held = None if release is None or not found.ok else _holds(Ledger(ledger), release)
     if json:
-        emit_json({"ok": found.ok, "rows": found.rows, "broken": found.broken, "reason": found.reason})
+        emit_json({"ok": found.ok, "rows": found.rows, "broken": found.broken, "reason": found.reason, "holds_release": held})
     else:
         note(f"{found.rows} rows, intact" if found.ok else f"broken at row {found.broken}: {found.reason}")
-    if not found.ok:
+        if held is not None:
+            note(
+                f"holds the entry of {release}"
+                if held
+                else f"does not hold the entry of {release}: another ledger, or an old copy"
+            )
+    if not found.ok or held is False:
         raise typer.Exit(2)
+
+
+def _holds(ledger: Ledger, release: Path) -> bool:
+    from ddssp.released import load
+
+    entry = load(release).entry
+    if entry is None:
+        raise ValueError(f"release {str(release)!r} was made without a ledger, so no ledger holds it.")
+    return ledger.contains(entry["counter"], entry["hash"], entry["dataset"])
 
 
 def _account(account: Account) -> dict[str, object]:
