@@ -11,13 +11,14 @@ else
   packages = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(1)
 endif
 
-.PHONY: help install demo test lint bench clean
+.PHONY: help install demo test lint bench peers clean
 
 help:
 	@echo 'make demo     release a health survey privately, fit it, compare with the exact regression'
 	@echo 'make test     ruff, mypy and all tests'
 	@echo 'make lint     ruff and mypy'
 	@echo 'make bench    accuracy and speed of the moments mechanism (needs the paper'"'"'s datasets, DDSSP_DATA)'
+	@echo 'make peers    diffprivlib on the same problems, in .venv-peers, into results/ (needs DDSSP_DATA too)'
 	@echo 'make install  everything for development, into .venv'
 	@echo 'make clean    remove .venv and what the demo left'
 
@@ -54,5 +55,15 @@ lint: .venv/.dev
 bench: .venv/.dev
 	$(BIN)/python benchmarks/moments.py
 
+# diffprivlib needs an older scikit-learn than the project, hence an environment of its own.
+.venv-peers/.ready: pyproject.toml
+	@echo 'setting up .venv-peers'
+	@$(PYTHON) -m venv .venv-peers
+	@.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check -e '.[report]' 'diffprivlib==0.6.6' 'scikit-learn<1.7'
+	@touch $@
+
+peers: .venv-peers/.ready
+	.venv-peers/bin/ddssp reproduce --data $(or $(DDSSP_DATA),../shared/data) -o results --methods diffprivlib
+
 clean:
-	rm -rf .venv ddssp-demo
+	rm -rf .venv .venv-peers ddssp-demo

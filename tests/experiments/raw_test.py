@@ -162,7 +162,8 @@ def test_fire(tmp_path):
 def trips(path, **changes):
     base = {
         "VendorID": [1, 2, 1], "passenger_count": [1.0, 6.0, 2.0], "trip_distance": [0.49, 0.5, 300.0],
-        "RatecodeID": [1.0, 99.0, 6.0], "PULocationID": [1, 265, 7], "DOLocationID": [4, 5, 6], "payment_type": [1, 4, 2], "fare_amount": [2.5, 1.99, 500.0],
+        "RatecodeID": [1.0, 99.0, 6.0], "PULocationID": [1, 265, 7], "DOLocationID": [4, 5, 6],
+        "payment_type": [1, 4, 2], "fare_amount": [2.5, 1.99, 500.0],
         "tip_amount": [0.0, 0.5, 1.2], "tolls_amount": [0.0, 5.76, 0.0], "total_amount": [3.3, 10.0, 600.0],
     }  # fmt: skip
     pq.write_table(pa.table(base | changes), path)

@@ -29,7 +29,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "auto": {"color": "#004d38", "marker": "*", "markersize": 9},
     "diffprivlib": {"color": "#56b4e9", "marker": "h"},
 }
-"""Drawn methods; `ssp` is off every scale and `task` is what `auto` takes."""
+"""Drawn methods; `ssp` is off the scale nearly everywhere and `task` is what `auto` takes."""
 
 
 def figure(summary: Summary, folder: Path) -> None:
@@ -79,6 +79,7 @@ def _panel(ax: Any, summary: Summary, kind: str, name: str) -> dict[str, Any]:
     ax.minorticks_off()
     if kind == LINEAR:
         ax.set_yscale("log")
+        ax.set_ylim(top=min(1.0, ax.get_ylim()[1]))
     ax.grid(alpha=0.3, linewidth=0.5)
     return handles
 
