@@ -9,6 +9,13 @@ const STYLE = { background: "transparent", color: "var(--ink)", fontFamily: "inh
 
 type Svg = SVGSVGElement | HTMLElement;
 
+/** A chart without labels of its own for its parts: the figure around it says in words what it shows. */
+function drawn(options: Plot.PlotOptions): Svg {
+  const out = Plot.plot(options);
+  for (const part of out.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label");
+  return out;
+}
+
 export function short(label: string, most = 26): string {
   const letters = Array.from(label);
   return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : label;
@@ -23,7 +30,7 @@ function margin(labels: readonly string[], width: number): number {
 export function bars(d: Distribution, width: number): Svg {
   const rows = d.bars!.map((b, i) => ({ ...b, i, name: short(b.label || "(empty)", 18) }));
   const top = Math.max(...rows.map((r) => Math.min(r.share + 2 * (r.error ?? 0), 1)), 0.01);
-  return Plot.plot({
+  return drawn({
     style: STYLE, width, height: 26 + rows.length * 17, marginLeft: margin(rows.map((r) => r.name), width), marginRight: 44,
     marginTop: 4, marginBottom: 20,
     x: { domain: [0, top], ticks: 3, tickFormat: (v: number) => percent(v, 0), label: null, tickSize: 3 },
@@ -46,7 +53,7 @@ export function bars(d: Distribution, width: number): Svg {
 export function span(d: Distribution, low: number, high: number, width: number): Svg {
   const mean = d.mean ?? 0, spread = d.spread ?? 0, error = 2 * (d.meanError ?? 0);
   const inside = (x: number) => Math.min(Math.max(x, low), high);
-  return Plot.plot({
+  return drawn({
     style: STYLE, width, height: 64, marginLeft: 14, marginRight: 14, marginTop: 6, marginBottom: 22,
     x: { domain: [low, high], ticks: 4, label: null, tickSize: 3 },
     marks: [
@@ -64,7 +71,7 @@ export function heatMap(pairs: readonly Pair[], columns: readonly string[], widt
   const names = new Map(columns.map((c) => [c, short(c, width < 520 ? 12 : 22)]));
   const left = margin([...names.values()], width), cell = (width - left - 8) / columns.length;
   const clear = (p: Pair) => p.error === null || Math.abs(p.value) > 2 * p.error, written = cell >= 30;
-  return Plot.plot({
+  return drawn({
     style: STYLE, width, height: left + 8 + cell * columns.length, marginLeft: left, marginTop: 8, marginBottom: left, marginRight: 8,
     x: { domain: columns, label: null, tickRotate: -90, tickSize: 0, tickFormat: (c: string) => names.get(c) ?? c, padding: 0.04 },
     y: { domain: columns, label: null, tickSize: 0, tickFormat: (c: string) => names.get(c) ?? c, padding: 0.04 },
@@ -88,7 +95,7 @@ export function heatMap(pairs: readonly Pair[], columns: readonly string[], widt
 export function spendingBars(rows: readonly Spending[], width: number): Svg {
   const named = rows.map((r, i) => ({ ...r, i, name: short(r.label, width < 520 ? 20 : 46) }));
   const top = Math.max(...rows.map((r) => r.share), 0.01);
-  return Plot.plot({
+  return drawn({
     style: STYLE, width, height: 14 + named.length * 22, marginLeft: margin(named.map((r) => r.name), width), marginRight: 52, marginTop: 4,
     marginBottom: 6,
     x: { domain: [0, top], axis: null },
@@ -120,7 +127,7 @@ export function coefficients(rows: readonly Drawn[], level: number, width: numbe
   });
   const seen = data.filter((d) => d.known);
   const ends = [0, ...data.flatMap((d) => (d.known ? [d.low!, d.high!] : [d.at]))];
-  return Plot.plot({
+  return drawn({
     style: STYLE, width, height: 48 + data.length * 22, marginLeft: margin(data.map((d) => d.name), width), marginRight: 16, marginTop: 8,
     marginBottom: 38,
     x: { domain: [Math.min(...ends), Math.max(...ends)], nice: true, grid: true, ticks: width < 520 ? 4 : 7, label: "coefficient; of numbers: over their declared range", labelAnchor: "center", labelArrow: "none" },
@@ -147,7 +154,7 @@ export interface WhatIf {
 export function preview(rows: readonly WhatIf[], now: number, width: number): Svg {
   const known = rows.filter((r) => r.total !== null);
   const top = Math.max(...known.map((r) => r.total!), 1e-9), floor = known.filter((r) => r.sampling !== null);
-  return Plot.plot({
+  return drawn({
     style: STYLE, width, height: 220, marginLeft: 56, marginRight: 20, marginBottom: 38, marginTop: 16,
     x: { type: "log", domain: [rows[0]!.epsilon, rows[rows.length - 1]!.epsilon], ticks: rows.map((r) => r.epsilon), tickFormat: (v: number) => number(v), label: "ε", labelArrow: "none" },
     y: { domain: [0, top * 1.08], ticks: 4, grid: true, label: null },

@@ -60,9 +60,9 @@ def _measured(block: Block, labels: tuple[str, ...], known: Known, n: float, sig
     if (square := known.get((block.column or "", block.column or ""))) is None:
         return out
     spread = float(np.sqrt(max(square.values.ravel()[0] / n + 0.5 - mean**2, 0.0)))
-    # d(sd) = (d(second) − 2 mean d(mean)) / 2 sd
-    error = float(np.hypot(square.sigma / n, 2 * abs(mean) * mean_error) / (2 * max(spread, 1e-3)))
-    return out | {"spread": block.half * spread, "spreadError": block.half * error}
+    doubt = float(np.hypot(square.sigma / n, 2 * abs(mean) * mean_error))  # of the variance
+    error = min(doubt / (2 * spread) if spread > 0 else np.inf, np.sqrt(doubt))
+    return out | {"spread": block.half * spread, "spreadError": block.half * float(error)}
 
 
 def _table(release: Release, name: str) -> dict[str, Any]:

@@ -1,0 +1,57 @@
+"""The committed script and style are what explorer/ builds."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+EXPLORER = ROOT / "explorer"
+BUILT = ROOT / "src" / "ddssp" / "report"
+
+
+def sources_hash() -> str:
+    """As explorer/build.mjs computes it: folder by folder, names in order."""
+    digest = hashlib.sha256()
+
+    def files(folder: Path):
+        for path in sorted(folder.iterdir(), key=lambda p: p.name):
+            yield from files(path) if path.is_dir() else [path]
+
+    for path in [*files(EXPLORER / "src"), EXPLORER / "package.json"]:
+        digest.update(path.relative_to(EXPLORER).as_posix().encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+@pytest.mark.parametrize("name", ["explorer.js", "explorer.css"])
+def test_it_was_built_from_these_sources(name):
+    first = (BUILT / name).read_text(encoding="utf-8").splitlines()[0]
+    assert sources_hash() in first, f"{name} is stale: run `make explorer`"
+
+
+@pytest.fixture(scope="module")
+def node():
+    found = shutil.which("node")
+    if found is None or not (EXPLORER / "node_modules" / "esbuild").exists():
+        pytest.skip("needs Node and explorer/node_modules: `npm ci` in explorer/, or `make explorer`")
+    return found
+
+
+def test_a_rebuild_gives_the_same_bytes(node, tmp_path):
+    subprocess.run([node, str(EXPLORER / "build.mjs"), str(tmp_path)], check=True, cwd=EXPLORER)
+    for name in ("explorer.js", "explorer.css"):
+        assert (tmp_path / name).read_bytes() == (BUILT / name).read_bytes(), f"{name}: run `make explorer`"
+
+
+def test_its_types_are_right(node):
+    done = subprocess.run([node, "node_modules/typescript/bin/tsc", "--noEmit"], cwd=EXPLORER, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+
+
+def test_licences_of_what_it_holds_are_in_it():
+    script = (BUILT / "explorer.js").read_text(encoding="utf-8")
+    assert "Observable" in script or "ISC" in script or len(script) < 1_000_000

@@ -1,0 +1,344 @@
+"""The report in a real Chromium: opened from disk, without a network, used with the mouse, the keyboard and by address."""
+
+from __future__ import annotations
+
+import csv
+import io
+import shlex
+import sys
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report_tables import ROOT
+
+from ddssp.cli import main
+from ddssp.curate import curate, plan
+from ddssp.experiments.noise import SeededNoise
+from ddssp.report.page import write
+from ddssp.schema import Schema
+
+AXE = ROOT / "explorer" / "node_modules" / "axe-core" / "axe.min.js"
+
+
+class Opened:
+    """A report in a tab of its own: offline, every request and every message on the console written down."""
+
+    def __init__(self, browser, path: Path, *, width: int = 1200, dark: bool = False, fragment: str = "") -> None:
+        scheme = "dark" if dark else "light"
+        self.context = browser.new_context(
+            viewport={"width": width, "height": 900}, color_scheme=scheme, offline=True, accept_downloads=True
+        )
+        self.context.set_default_timeout(15_000)
+        self.requests: list[str] = []
+        self.messages: list[str] = []
+        self.page = self.context.new_page()
+        self.page.on("request", lambda r: self.requests.append(r.url))
+        self.page.on("console", lambda m: self.messages.append(f"{m.type}: {m.text}"))
+        self.page.on("pageerror", lambda e: self.messages.append(f"error: {e}"))
+        self.page.on("dialog", lambda d: (self.messages.append(f"dialog: {d.message}"), d.dismiss()))
+        self.page.goto(path.as_uri() + fragment)
+        self.page.wait_for_selector("#guarantee")
+
+    def settled(self) -> Opened:
+        """After the explorer has fitted and drawn."""
+        self.page.wait_for_selector("#explorer .results:not([hidden]) table")
+        return self
+
+    def table(self) -> dict[str, dict[str, float | None]]:
+        """The coefficient table as its CSV has it."""
+        with self.page.expect_download() as download:
+            self.page.get_by_role("button", name="Table as CSV").click()
+        rows = csv.DictReader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8")))
+        return {r.pop("name"): {k: float(v) if v else None for k, v in r.items()} for r in rows}
+
+    def quiet(self) -> None:
+        """Nothing on the console, nothing asked of any network."""
+        assert self.messages == []
+        assert all(url.startswith(("file:", "data:", "blob:")) for url in self.requests)
+
+    def __enter__(self) -> Opened:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.context.close()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory, demo, mixed):
+    """Reports beside their releases, as they are mailed around."""
+    made = tmp_path_factory.mktemp("reports")
+    for name, release in {"demo": demo, "mixed": mixed}.items():
+        release.save(made / f"{name}.ddssp")
+        write(release, made / f"{name}.html", file=f"{name}.ddssp")
+    return made
+
+
+def assert_equals_python(table, fit) -> int:
+    """Every coefficient and interval to 1e-9; returns how many numbers were compared."""
+    found, limits = fit.intervals, fit.intervals.limits(0.95)
+    assert list(table) == list(fit.coef)
+    compared = 0
+    for i, (name, row) in enumerate(table.items()):
+        expected = {"coef": fit.coef[name]}
+        if found.identified[i]:
+            expected |= {"estimate": found.estimate[i], "sampling": found.sampling[i], "privacy": found.privacy[i]}
+            expected |= {"low": limits[i, 0], "high": limits[i, 1]}
+        else:
+            assert row["estimate"] is None
+        for key, value in expected.items():
+            assert abs(row[key] - value) <= 1e-9 * max(abs(value), 1e-3 * max(map(abs, fit.coef.values()))), (name, key)
+            compared += 1
+    return compared
+
+
+def test_the_demo_opens_and_equals_python(browser, folder, demo):
+    with Opened(browser, folder / "demo.html") as opened:
+        opened.settled()
+        page = opened.page
+        for title in (
+            "What is guaranteed",
+            "Regressions",
+            "Which columns go together",
+            "One column at a time",
+            "Where the budget went",
+        ):
+            assert page.get_by_role("heading", name=title, exact=True).is_visible()
+        assert "NOT PRIVATE" in page.locator("header").inner_text()  # the fixture's noise can be repeated
+        compared = assert_equals_python(opened.table(), demo.linear("mdvis"))
+        page.get_by_label("Target").select_option("disea")
+        compared += assert_equals_python(opened.table(), demo.linear("disea"))
+        for name in ("lpi", "fmde", "hlthg"):
+            page.get_by_label(name, exact=True).first.uncheck()
+        kept = [c for c in demo.encoding.columns if c not in {"disea", "lpi", "fmde", "hlthg"}]
+        compared += assert_equals_python(opened.table(), demo.linear("disea", features=kept))
+        page.get_by_label("Intercept").uncheck()
+        compared += assert_equals_python(opened.table(), demo.linear("disea", features=kept, intercept=False))
+        page.get_by_label("Target").select_option("idp")
+        page.get_by_label("Model").select_option("logistic")
+        compared += assert_equals_python(opened.table(), demo.logistic("idp"))
+        assert compared > 150
+        opened.quiet()
+
+
+def report_of(release, tmp_path: Path) -> Path:
+    write(release, tmp_path / "r.html", file="r.ddssp")
+    return tmp_path / "r.html"
+
+
+def refit_times(opened: Opened, target: str, other: str, turns: int = 6) -> list[float]:
+    """Milliseconds of each refit, as the page measures them."""
+    out = []
+    for i in range(turns):
+        opened.page.get_by_label("Target").select_option(other if i % 2 == 0 else target)
+        out.append(float(opened.page.locator(".status").get_attribute("data-milliseconds")))
+    return out
+
+
+@pytest.mark.data
+def test_fire_opens_and_equals_python(browser, fire, tmp_path):
+    """All of its columns at once, then some; more than 225 numbers in all."""
+    with Opened(browser, report_of(fire, tmp_path)) as opened:
+        opened.settled()
+        assert opened.page.get_by_label("Target").input_value() == "Priority"
+        assert assert_equals_python(opened.table(), fire.linear("Priority")) > 225
+        opened.page.get_by_role("button", name="None", exact=True).click()
+        for name in ("Original Priority", "Unit Type"):
+            opened.page.get_by_label(name, exact=True).first.check()
+        assert_equals_python(opened.table(), fire.linear("Priority", features=["Original Priority", "Unit Type"]))
+        opened.quiet()
+
+
+def test_a_table_as_wide_as_fire_is_refitted_at_once(browser, wide, tmp_path):
+    with Opened(browser, report_of(wide, tmp_path)) as opened:
+        opened.settled()
+        assert assert_equals_python(opened.table(), wide.linear("o0")) > 225
+        assert min(refit_times(opened, "o0", "o1")) < MOST_MILLISECONDS
+        opened.quiet()
+
+
+MOST_MILLISECONDS = 1000
+
+
+def test_keyboard_alone(browser, folder):
+    """Tab reaches the controls in order, arrows choose, space ticks, enter follows; focus stays where it was after a refit."""
+    with Opened(browser, folder / "demo.html") as opened:
+        opened.settled()
+        page = opened.page
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.className") == "skip"
+        reached = []
+        for _ in range(60):
+            page.keyboard.press("Tab")
+            reached.append(page.evaluate("document.activeElement.id || document.activeElement.textContent.slice(0, 20)"))
+            if reached[-1] == "target":
+                break
+        assert reached[-1] == "target", reached
+        page.keyboard.press("ArrowDown")
+        assert page.get_by_label("Target").input_value() != "mdvis"
+        assert page.evaluate("document.activeElement.id") == "target"
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        page.keyboard.press("Tab")
+        assert page.evaluate("document.activeElement.id") == "feature-0"
+        before = page.locator(".status").inner_text()
+        page.keyboard.press("Space")
+        assert not page.locator("#feature-0").is_checked()
+        assert page.evaluate("document.activeElement.id") == "feature-0"
+        assert page.locator(".status").inner_text() != before
+        page.locator("nav a").last.focus()
+        page.keyboard.press("Enter")
+        assert page.evaluate("document.activeElement.id") == "reading-title"
+        opened.quiet()
+
+
+def test_downloads(browser, folder, mixed, monkeypatch, capsys):
+    """SVG that stands on its own, PNG, and code that gives the same coefficients."""
+    fragment = "#model=linear&target=visits&feature=age&feature=plan&feature=sick"
+    with Opened(browser, folder / "mixed.html", fragment=fragment) as opened:
+        opened.settled()
+        shown = opened.table()
+
+        def fetched(button: str) -> bytes:
+            with opened.page.expect_download() as download:
+                opened.page.get_by_role("button", name=button).click()
+            return Path(download.value.path()).read_bytes()
+
+        picture = fetched("Plot as SVG").decode()
+        ElementTree.fromstring(picture)
+        assert "var(" not in picture
+        assert "plan=gold" in picture
+        assert fetched("Plot as PNG").startswith(b"\x89PNG")
+        program, command = fetched("Download as .py").decode(), fetched("Download as .sh").decode()
+        opened.quiet()
+    monkeypatch.chdir(folder)
+    scope: dict[str, object] = {}
+    exec(compile(program, "page.py", "exec"), scope)
+    assert np.allclose(list(scope["fit"].coef.values()), [row["coef"] for row in shown.values()], rtol=1e-9)
+    capsys.readouterr()
+    monkeypatch.setattr(sys, "argv", [*shlex.split(command, comments=True), "--json"])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert not stop.value.code
+    assert '"plan=gold"' in capsys.readouterr().out
+
+
+def test_a_state_travels_by_address(browser, folder):
+    with Opened(browser, folder / "mixed.html") as opened:
+        opened.settled()
+        page = opened.page
+        page.get_by_label("Target").select_option("plan")
+        page.get_by_label("Level explained").select_option("2")
+        page.get_by_label("Interval").select_option("0.9")
+        page.locator("#feature-0").uncheck()
+        page.locator("#record-0").fill("7")
+        first, address = opened.table(), page.url
+        prediction = page.locator(".prediction").inner_text()
+        opened.quiet()
+    with Opened(browser, folder / "mixed.html", fragment="#" + address.partition("#")[2]) as again:
+        again.settled()
+        assert again.table() == first
+        assert again.page.locator(".prediction").inner_text() == prediction
+        assert again.page.get_by_label("Level explained").input_value() == "2"
+        again.quiet()
+
+
+@pytest.mark.parametrize(
+    "fragment", ["#target=<script>alert(1)</script>", "#model=nonsense&of=99&confidence=7", "#%E0%A4%A", "#feature="]
+)
+def test_any_address_is_harmless(browser, folder, fragment):
+    with Opened(browser, folder / "mixed.html", fragment=fragment) as opened:
+        opened.settled()
+        opened.quiet()
+
+
+def test_dark_light_narrow_and_wide(browser, folder):
+    paper = "getComputedStyle(document.body).backgroundColor"
+    for dark in (False, True):
+        for width in (380, 1600):
+            with Opened(browser, folder / "mixed.html", width=width, dark=dark) as opened:
+                opened.settled()
+                assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
+                shade = int(opened.page.evaluate(paper).split("(")[1].split(",")[0])
+                assert shade < 60 if dark else shade > 200
+                opened.page.get_by_role("button", name="Dark").click()
+                assert abs(int(opened.page.evaluate(paper).split("(")[1].split(",")[0]) - shade) > 100
+                opened.quiet()
+
+
+def test_print_shows_results_and_hides_controls(browser, folder):
+    with Opened(browser, folder / "demo.html", dark=True) as opened:
+        opened.settled()
+        opened.page.emulate_media(media="print")
+        assert not opened.page.locator(".controls").is_visible()
+        assert not opened.page.get_by_role("button").first.is_visible()
+        assert opened.page.locator("#explorer table").first.is_visible()
+        assert opened.page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+        assert opened.page.pdf().startswith(b"%PDF")
+
+
+SCRIPT, FORMULA, IMAGE = (
+    "<script>window.hacked = 1</script>",
+    "=cmd|' /C calc'!A0",
+    '</script><img src=x onerror="window.hacked=2">',
+)
+
+
+def test_hostile_labels_are_inert(browser, tmp_path):
+    """Markup and formulas as names of columns, levels, unit and dataset are text everywhere, and quoted in the CSV."""
+    rng = np.random.default_rng(0)
+    columns = {
+        SCRIPT: {"kind": "numeric", "low": 0, "high": 1},
+        FORMULA: {"kind": "categorical", "levels": [IMAGE, "=1+1", "@x", "'; DROP"]},
+        IMAGE: {"kind": "boolean"},
+    }
+    rows = {
+        SCRIPT: rng.random(3000),
+        FORMULA: rng.choice([IMAGE, "=1+1", "@x", "'; DROP"], 3000),
+        IMAGE: rng.random(3000) < 0.5,
+    }
+    made = plan(Schema(name=SCRIPT, unit=IMAGE, columns=columns), epsilon=8, delta=1e-6, mechanism="moments")
+    with Opened(browser, report_of(curate(rows, made, noise=SeededNoise(0)), tmp_path)) as opened:
+        opened.settled()
+        page = opened.page
+        assert page.title().startswith(SCRIPT)
+        assert page.locator("h1").inner_text() == SCRIPT
+        assert page.locator("img").count() == 0
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Table as CSV").click()
+        cells = [row[0] for row in csv.reader(io.StringIO(Path(download.value.path()).read_text(encoding="utf-8")))]
+        assert any(cell.startswith("'=cmd") for cell in cells)
+        assert not any(cell.startswith(("=", "+", "-", "@")) for cell in cells)
+        page.get_by_label("Target").select_option(FORMULA)
+        opened.settled()
+        assert page.evaluate("window.hacked") is None
+        program = page.locator(".code code").first.inner_text()
+        compile(program, "page.py", "exec")
+        assert repr(FORMULA)[1:-1] in program or FORMULA in program
+        opened.quiet()
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (380, False)])
+def test_axe_finds_nothing_serious(browser, folder, width, dark):
+    if not AXE.exists():
+        pytest.skip("needs axe-core: `npm ci` in explorer/")
+    with Opened(browser, folder / "mixed.html", width=width, dark=dark) as opened:
+        opened.settled()
+        opened.page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
+        opened.page.evaluate(AXE.read_text(encoding="utf-8"))
+        found = opened.page.evaluate("axe.run({resultTypes: ['violations']}).then((r) => r.violations)")
+        serious = [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in {"serious", "critical"}]
+        assert serious == []
+
+
+def test_a_task_release_shows_its_one_fit(browser, tmp_path):
+    rng = np.random.default_rng(1)
+    schema = Schema(columns={"x": {"kind": "numeric", "low": 0, "high": 1}, "y": {"kind": "boolean"}})
+    rows = {"x": rng.random(2000), "y": rng.random(2000) < 0.5}
+    release = curate(rows, plan(schema, epsilon=2, delta=1e-6, mechanism="task", target="y"), noise=SeededNoise(0))
+    with Opened(browser, report_of(release, tmp_path)) as opened:
+        assert opened.page.get_by_role("heading", name="The logistic regression of y").is_visible()
+        assert "no standard errors" in opened.page.locator("#fit").inner_text()
+        opened.quiet()
