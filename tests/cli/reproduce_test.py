@@ -73,6 +73,21 @@ def test_quick_writes_page_figures_and_runs_and_a_kill_costs_nothing_that_was_fi
     assert scores(killed) == scores(tmp_path / "whole")
 
 
+def test_an_interrupted_run_ends_at_once_with_a_sentence(data, tmp_path):
+    process = subprocess.Popen(
+        command(data, tmp_path, "--methods", "dpsgd", "--jobs", "1"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    while process.poll() is None and not (tmp_path / "runs.jsonl").exists():
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=20)
+    assert process.returncode == 130
+    assert told == f"interrupted; finished runs are in {tmp_path / 'runs.jsonl'}: the same command goes on from there.\n"
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [

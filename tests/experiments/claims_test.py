@@ -91,9 +91,14 @@ def test_the_largest_graphical_model_counts():
 
 
 def test_deviation_allows_for_the_others_trials_and_rounding():
-    known = paper.Measured(value=0.10, trials=(4, 10))
+    known = paper.Measured(value=0.10, step=0.01, trials=(4, 10))
     ours = Mean(value=0.13, error=0.01, trials=4)
-    assert deviation(ours, known) == pytest.approx(0.03 / math.sqrt(0.01**2 + 0.02**2 / 4 + 0.1**2 / 12))
+    assert deviation(ours, known) == pytest.approx(0.03 / math.sqrt(0.01**2 + 0.02**2 / 4 + 0.01**2 / 12))
+
+
+def test_figures_to_compare_with_keep_their_digits():
+    sweep = paper.MEASURED["paper", "linear", "adult", "adassp"]
+    assert (sweep[1.0].value, sweep[1.0].step) == (0.050, pytest.approx(0.001))
 
 
 def test_page_in_two_languages():

@@ -56,8 +56,12 @@ def reproduce(
     output.mkdir(parents=True, exist_ok=True)
     records = Records(output / "runs.jsonl")
     limit = runner.memory_mb() if memory is None else 1000 * memory
-    with progress() as tell:
-        made = runner.run(todo, data, records, jobs=jobs, memory_mb=limit, tell=tell)
+    try:
+        with progress() as tell:
+            made = runner.run(todo, data, records, jobs=jobs, memory_mb=limit, tell=tell)
+    except KeyboardInterrupt:
+        note(f"interrupted; finished runs are in {records.path}: the same command goes on from there.")
+        raise SystemExit(130) from None
     found = report.write(records, output, data, protocol)
     if json:
         verdicts = {c.statement: {"verdict": c.verdict.value, "measured": c.measured} for c in found}

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
-from scipy.stats import spearmanr
 
 from ddssp.experiments.page import Table
 from ddssp.experiments.protocol import LINEAR, LOGISTIC
@@ -151,9 +150,7 @@ def runtime(summary: Summary, pair_cells: Mapping[str, int]) -> Claim:
     means = {k: v for k, v in means.items() if len(v) > 1}
     growth = [v[max(v)] > v[min(v)] for v in means.values()]
     sizes = [pair_cells[name] for _, name in means]
-    rank = [
-        float(spearmanr(sizes, [v.get(e, np.nan) for v in means.values()])[0]) for e in summary.epsilons() if len(means) > 2
-    ]
+    rank = [rank_correlation(sizes, [v.get(e, np.nan) for v in means.values()]) for e in summary.epsilons() if len(means) > 2]
     rows = [
         [f"{name} ({kind})", f"{pair_cells[name]:,}", *(f"{v[e]:.1f}" if e in v else "" for e in summary.epsilons())]
         for (kind, name), v in sorted(means.items(), key=lambda item: pair_cells[item[0][1]])
@@ -165,6 +162,11 @@ def runtime(summary: Summary, pair_cells: Mapping[str, int]) -> Claim:
         measured=f"longer at the largest ε than at the smallest on {sum(growth)} of {len(growth)} problems{correlation}",
         table=Table(["seconds of DD-SSP", "cells of all pairs", *(f"ε = {e:g}" for e in summary.epsilons())], rows),
     )
+
+
+def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
+    """Spearman's, of values without ties."""
+    return float(np.corrcoef(np.argsort(np.argsort(a)), np.argsort(np.argsort(b)))[0, 1])
 
 
 Judge = Callable[[str, str, float], tuple[str, bool] | None]

@@ -46,15 +46,16 @@ ADULT_SECONDS = {0.05: 8 * 60.0, 2.0: 18 * 3600.0}
 
 @dataclass(frozen=True, kw_only=True)
 class Measured:
-    """A score that the systems to compare with reached when measured again; `trials` at least and at most."""
+    """A score that the systems to compare with reached when measured again, rounded to `step`; `trials`: least and most."""
 
     value: float
+    step: float
     trials: tuple[int, int]
 
 
 def _sweep(values: str, trials: tuple[int, int]) -> dict[float, Measured]:
     pairs = zip((0.05, 0.1, 0.5, 1.0, 2.0), values.split(), strict=True)
-    return {e: Measured(value=float(v), trials=trials) for e, v in pairs if v != "-"}
+    return {e: Measured(value=float(v), step=10.0 ** (1 - len(v)), trials=trials) for e, v in pairs if v != "-"}
 
 
 MEASURED: dict[tuple[str, str, str, str], dict[float, Measured]] = {

@@ -163,8 +163,8 @@ def _agreement(summaries: Sequence[Summary]) -> list[Part]:
 def deviation(ours: Mean, known: paper.Measured) -> float:
     """Difference over its standard error, if a single trial of theirs spreads as ours do; their figure is rounded too."""
     single = ours.error * np.sqrt(ours.trials)
-    step = 10.0 ** -len(f"{known.value:.4g}".partition(".")[2])
-    return float((ours.value - known.value) / np.sqrt(ours.error**2 + single**2 / known.trials[0] + step**2 / 12))
+    spread = ours.error**2 + single**2 / known.trials[0] + known.step**2 / 12
+    return float((ours.value - known.value) / np.sqrt(spread))
 
 
 def _chebyshev() -> list[Part]:

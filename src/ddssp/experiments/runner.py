@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import signal
 import threading
 import time
 from collections import defaultdict
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from pathlib import Path
 
 from ddssp.experiments import datasets
@@ -62,7 +63,7 @@ def run(todo: Iterable[Cell], directory: str | Path, records: Records, *, jobs: 
     total, done, failed = sum(map(cost, groups)) or 1.0, 0.0, 0
     for name in THREADS:
         os.environ[name] = "1"
-    share = memory_mb / jobs
+    share, others = memory_mb / jobs, {*active_children()}
     pool = ProcessPoolExecutor(jobs, mp_context=get_context("spawn"), initializer=_begin, initargs=(os.getpid(), share))
     try:
         futures = {pool.submit(run_group, g, str(directory)): g for g in groups}
@@ -74,6 +75,10 @@ def run(todo: Iterable[Cell], directory: str | Path, records: Records, *, jobs: 
             tell(f"{found[-1]['dataset']}, {found[-1]['method']}", done / total)
     except BrokenProcessPool:
         raise MemoryExceeded("a job was killed, most likely for memory; start again with fewer --jobs.") from None
+    except BaseException:
+        for job in {*active_children()} - others:
+            job.terminate()
+        raise
     finally:
         pool.shutdown(wait=False, cancel_futures=True)
     if failed:
@@ -117,7 +122,11 @@ def _problem(protocol: str, kind: str, name: str, directory: str) -> Problem:
 
 
 def _begin(parent: int, memory_mb: float) -> None:
-    """A job's guards: it may take its share of the memory, and ends with the process that started it, however that ends."""
+    """A job's guards: it may take its share of the memory, and ends with the process that started it, however that ends.
+
+    Ctrl-C reaches every process of a terminal; that one sees to it.
+    """
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     limit = int(memory_mb * 2**20)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
