@@ -7,6 +7,7 @@ import pytest
 import statsmodels.api as sm
 from model_tables import MIXED, exact, mixed, noisy
 
+from ddssp.model import interval
 from ddssp.model.interval import IntervalError
 from ddssp.model.solve import Shrinkage, least_squares
 from ddssp.schema import Schema
@@ -66,6 +67,31 @@ def test_a_level_that_the_noise_hides_is_said_to_be_so():
     assert np.isnan(found.estimate[2])
     with pytest.raises(IntervalError, match="not identified"):
         release.linear("y").wald(["plan=rare"])
+
+
+def test_noise_that_comes_from_not_knowing_beta_is_that_of_drawn_noise_times_drawn_beta():
+    """Of 4,000 draws the variance is known to a few percent; the posterior is that of the most likely prior."""
+    fit = noisy(DATA, MIXED, 0.2, 1, target="cost").linear("cost", features=FEATURES)
+    e, r, rng = fit.equations, fit.inference.reading, np.random.default_rng(0)
+    prior = np.where(np.arange(len(r.prior)) == 0, r.prior, r.likely * r.prior)
+    root = np.linalg.cholesky(np.linalg.inv(np.diag(1 / prior) + r.A.T @ np.linalg.solve(r.C, r.A)))
+    found, RE = r.read(e.readout), e.basis @ r.sight
+    drawn = [
+        found.weights @ (RE.T @ (e.noise.draw(rng) @ (e.basis @ (root @ rng.normal(size=len(root)))))) for _ in range(4000)
+    ]
+    assert np.allclose(found.own, np.mean(np.square(drawn), axis=0), rtol=0.12)
+    assert (found.own < found.noise).all()
+
+
+def test_a_coefficient_whose_noise_rests_on_beta_too_much_is_not_identified(monkeypatch):
+    release = noisy(DATA, MIXED, 0.2, 1, target="cost")
+    fit = release.linear("cost", features=FEATURES)
+    found = fit.inference.reading.read(fit.equations.readout)
+    share = found.own / found.noise
+    monkeypatch.setattr(interval, "OWN_SHARE", float(np.median(share)))
+    known = release.linear("cost", features=FEATURES).intervals.identified
+    assert not known[share > np.median(share)].any()
+    assert known[share <= np.median(share)].any()
 
 
 def test_columns_that_repeat_each_other_are_not_identified():

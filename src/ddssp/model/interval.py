@@ -20,6 +20,10 @@ PRIOR_SHARE = 1 / 3
 """A coefficient is identified if what rests on the prior adds at most this share to its noise variance."""
 
 
+OWN_SHARE = 1 / 5
+"""... and if at most this share of its noise variance comes from not knowing β itself, which multiplies the noise of H."""
+
+
 class IntervalError(ValueError):
     """An interval that the release cannot support, in one sentence."""
 
@@ -127,13 +131,15 @@ class Inference:
     def intervals(self) -> Intervals:
         r"""For each coefficient c'β: privacy w'Cw plus what rests on the prior, sampling s² w'Λw.
 
-        Not identified: the prior adds more than a third to the noise variance, or the standard error is wider than the
-        coefficient of a feature that would move the response over half its range.
+        Not identified: the prior adds more than a third to the noise variance; more than a fifth of that comes from β's own
+        uncertainty; or the standard error is wider than the coefficient of a feature that would move the response over half
+        its range.
         """
         c = self.equations.readout
         found = self.reading.read(c)
         privacy = np.sqrt(found.variance)
-        known = (found.prior <= PRIOR_SHARE * found.noise) & (privacy <= np.linalg.norm(c, axis=1)) & (privacy > 0)
+        known = (found.prior <= PRIOR_SHARE * found.noise) & (found.own <= OWN_SHARE * found.noise)
+        known &= (privacy <= np.linalg.norm(c, axis=1)) & (privacy > 0)
         sampling = np.sqrt(self.residual_variance * (found.weights**2 @ self.reading.eigenvalues))
         return Intervals(
             names=self.equations.names,

@@ -43,6 +43,7 @@ class Reading:
         sight: E, "q s": the seen directions, g = E'b̃.
         A: "s q".
         C: "s s".
+        own: "s s", the part of C that comes from not knowing β.
         eigenvalues: Λ, "s"; sampling error of g has covariance s²Λ.
         prior: Π, "q".
         gain: Π A'(AΠA' + C)⁻¹, "q s".
@@ -55,6 +56,7 @@ class Reading:
     g: Array
     A: Array
     C: Array
+    own: Array
     eigenvalues: Array
     prior: Array
     gain: Array
@@ -72,6 +74,7 @@ class Reading:
             estimate=weights @ self.g,
             weights=weights,
             noise=np.einsum("ks,st,kt->k", weights, self.C, weights),
+            own=np.einsum("ks,st,kt->k", weights, self.own, weights),
             prior=np.sum(unseen**2 * self.prior, axis=1),
             likely=self.likely,
         )
@@ -89,13 +92,14 @@ class Estimates:
     """Linear estimates w'g.
 
     Args:
-        noise: their variance through the noise.
+        noise: their variance through the noise; `own` is the part of it that comes from not knowing β.
         prior: what rests on the prior, at its widest; `likely` of it under the most likely τ.
     """
 
     estimate: Array
     weights: Array
     noise: Array
+    own: Array
     prior: Array
     likely: float
 
@@ -121,14 +125,15 @@ def reading(equations: Equations, noise: BlockNoise) -> Reading:
     mean, V = np.zeros(len(unit)), np.zeros((len(unit), len(unit)))
     for _ in range(ROUNDS):
         t = equations.residual(mean)
-        C = E.T @ R.T @ noise.covariance(np.outer(t, t) + R @ V @ R.T) @ R @ E
+        own = E.T @ R.T @ noise.covariance(R @ V @ R.T) @ R @ E
+        C = E.T @ R.T @ noise.covariance(np.outer(t, t)) @ R @ E + own
         likely = prior(C, 0.0)
         gain, V = _posterior(A, C, likely)
         mean = gain @ g
     widest = prior(C, LIKELIHOOD_DROP)
     gain, V = _posterior(A, C, widest)
     ratio = float(likely[-1] / widest[-1])
-    return Reading(sight=E, g=g, A=A, C=C, eigenvalues=L, prior=widest, gain=gain, V=V, mean=mean, likely=ratio)
+    return Reading(sight=E, g=g, A=A, C=C, own=own, eigenvalues=L, prior=widest, gain=gain, V=V, mean=mean, likely=ratio)
 
 
 def _posterior(A: Array, C: Array, prior: Array) -> tuple[Array, Array]:
