@@ -1,6 +1,6 @@
 """kill -9 at every step of a release: nothing drawn that is not paid for, no half file, and the ledger still adds up.
 
-DDSSP_KILLS sets how many random kills there are.
+DDSSP_KILLS sets how many random kills there are, DDSSP_RELEASE_RACES how many races.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from ddssp.privacy.budget import BudgetError, rho_of
 from ddssp.privacy.ledger import Kind, Ledger
 
 KILLS = int(os.environ.get("DDSSP_KILLS", "24"))
+RACES = int(os.environ.get("DDSSP_RELEASE_RACES", "3"))
 MECHANISMS = ("moments", "aim", "task")
 EPSILON = 0.5  # three of them fit under the ceiling, and part of a fourth
 FORK = multiprocessing.get_context("fork")
@@ -120,6 +121,29 @@ def test_random_kills(points: dict[str, int], tmp_path: Path) -> None:
     print(tally)
     assert (tally.unpaid, tally.overspent, tally.half, tally.broken) == (0, 0, 0, 0)
     assert set(tally.ends) <= {"killed", "refused", "ended 0"}
+
+
+def _race(folder: Path, name: str, start: Any) -> None:
+    start.wait(60)
+    try:
+        make_release(folder, name, "moments", 0.9)
+    except BudgetError:
+        os._exit(REFUSED)
+
+
+@pytest.mark.parametrize("race", range(RACES))
+def test_eight_releases_racing_for_the_last_of_a_budget(race: int, tmp_path: Path) -> None:
+    """Whole releases: one is made, and seven draw nothing."""
+    Ledger(tmp_path / "ledger.db").set_budget("survey", 1.0, 1e-6)
+    start = FORK.Barrier(8)
+    racers = [FORK.Process(target=_race, args=(tmp_path, f"r{i}", start)) for i in range(8)]
+    for process in racers:
+        process.start()
+    for process in racers:
+        process.join(60)
+    assert sorted(process.exitcode or 0 for process in racers) == [0, *[REFUSED] * 7]
+    assert len([*tmp_path.glob("*.ddssp")]) == 1
+    assert Ledger(tmp_path / "ledger.db").verify().ok
 
 
 def test_what_a_kill_leaves_is_for_its_owner_only_and_goes_with_the_next_attempt(

@@ -222,6 +222,14 @@ def _clone(ledger: Ledger) -> Ledger:
     return copied
 
 
+def _granted(ledger: Ledger) -> bool:
+    try:
+        reserve(ledger, CEILING / 2)
+    except BudgetError:
+        return False
+    return True
+
+
 @pytest.mark.parametrize("travel", [copy.copy, copy.deepcopy, lambda l: pickle.loads(pickle.dumps(l)), _clone])
 def test_copies_spend_from_the_same_file(ledger: Ledger, travel: Callable[[Ledger], Ledger]) -> None:
     other = travel(ledger)
@@ -237,6 +245,14 @@ def test_a_fork_spends_from_the_same_file(ledger: Ledger) -> None:
     assert ledger.spent("survey") == CEILING
     with pytest.raises(BudgetError):
         reserve(ledger, Fraction(1, 10**15))
+
+
+@pytest.mark.parametrize("backend", ["threading", "loky"])
+def test_joblib_workers_spend_from_the_same_file(ledger: Ledger, backend: str) -> None:
+    joblib = pytest.importorskip("joblib")
+    won = joblib.Parallel(n_jobs=2, backend=backend)(joblib.delayed(_granted)(ledger) for _ in range(4))
+    assert sorted(won) == [False, False, True, True]
+    assert ledger.spent("survey") == CEILING
 
 
 def test_a_relative_path_survives_chdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
