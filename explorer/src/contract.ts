@@ -66,6 +66,8 @@ export interface About {
   readonly delta: number;
   readonly rho: number;
   readonly neighbours: string;
+  /** The column that names a person and how many of a person's records count, where people are protected. */
+  readonly contribution: { readonly column: string; readonly rows: number } | null;
   readonly target: string | null;
   readonly link: string | null;
   readonly provenance: Readonly<Record<string, string>>;
@@ -100,6 +102,28 @@ export interface Contract {
   readonly association: readonly Pair[];
   readonly spending: readonly Spending[];
   readonly preview: readonly { readonly epsilon: number; readonly rho: number }[];
+}
+
+/** What `ddssp release --dry-run --report` writes: what to expect, from the schema and a stated number of records alone. */
+export interface Expectation {
+  readonly format: 1;
+  readonly kind: "expectation";
+  readonly name: string;
+  readonly unit: string;
+  readonly records: number;
+  readonly delta: number;
+  readonly epsilon: number;
+  readonly target: string;
+  readonly mechanism: string;
+  readonly columns: number;
+  readonly rows: readonly {
+    readonly epsilon: number;
+    readonly total: number | null;
+    readonly sampling: number | null;
+    readonly identified: number;
+    readonly of: number;
+    readonly correlation: number;
+  }[];
 }
 
 /** The symmetric matrix of an upper half in base64. */

@@ -1,8 +1,9 @@
 /** Builds the page from the release that is written into it. */
 
-import type { Contract } from "./contract";
+import type { Contract, Expectation } from "./contract";
 import { fit, limits, modelsFor, momentsOf, predicted, significance } from "./fit/fit";
 import { h, number, table } from "./ui/dom";
+import { expectation } from "./ui/expectation";
 import { explorer } from "./ui/explorer";
 import { budget, columnsSection, guarantee, masthead, pairsSection, reading, section } from "./ui/sections";
 
@@ -57,4 +58,8 @@ function absent(contract: Contract): HTMLElement {
   return section("fit", "Regressions", h("p", {}, contract.whyNoMoments ?? ""));
 }
 
-if (typeof document !== "undefined") page(JSON.parse(document.getElementById("release")!.textContent!) as Contract);
+if (typeof document !== "undefined") {
+  const given = JSON.parse(document.getElementById("release")!.textContent!) as Contract | Expectation;
+  if ("kind" in given) document.getElementById("page")!.append(h("div", { class: "top" }, h("span", {}, "Before a release"), themes()), ...expectation(given));
+  else page(given);
+}

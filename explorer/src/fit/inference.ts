@@ -6,6 +6,7 @@ import type { BlockNoise } from "./noise";
 import { read, reading, type Estimates, type Reading } from "./reading";
 
 export const PRIOR_SHARE = 1 / 3;
+export const OWN_SHARE = 1 / 5;
 
 export interface Intervals {
   /** Not shrunken; NaN where the noise leaves a coefficient unidentified. */
@@ -37,7 +38,8 @@ export function inference(e: Equations, noise: BlockNoise): Inference {
     for (let j = 0; j < q; j++) norm += e.readout.data[i * q + j]! ** 2;
     for (let j = 0; j < s; j++) sampling[i]! += found.weights.data[i * s + j]! ** 2 * r.eigenvalues[j]!;
     sampling[i] = Math.sqrt(residualVariance * sampling[i]!);
-    return found.prior[i]! <= PRIOR_SHARE * found.noise[i]! && privacy[i]! <= Math.sqrt(norm) && privacy[i]! > 0;
+    const resting = found.prior[i]! <= PRIOR_SHARE * found.noise[i]! && found.own[i]! <= OWN_SHARE * found.noise[i]!;
+    return resting && privacy[i]! <= Math.sqrt(norm) && privacy[i]! > 0;
   });
   return { reading: r, found, explained, rss, residualVariance, known, intervals: masked(found.estimate, sampling, privacy, known) };
 }

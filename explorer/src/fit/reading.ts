@@ -21,6 +21,8 @@ export interface Reading {
   /** A', "q s". */
   readonly At: Matrix;
   readonly C: Matrix;
+  /** The part of C that comes from not knowing β, "s s". */
+  readonly own: Matrix;
   readonly eigenvalues: Float64Array;
   /** Variances of the prior, at its widest, "q". */
   readonly prior: Float64Array;
@@ -36,6 +38,8 @@ export interface Estimates {
   readonly estimate: Float64Array;
   readonly weights: Matrix;
   readonly noise: Float64Array;
+  /** The part of `noise` that comes from not knowing β. */
+  readonly own: Float64Array;
   readonly prior: Float64Array;
   readonly variance: Float64Array;
 }
@@ -67,9 +71,13 @@ export function reading(e: Equations, noise: BlockNoise): Reading {
     return new Float64Array(q).fill(t).map((v, i) => (i < fixed ? FLAT : v));
   };
   let mean: Float64Array = new Float64Array(q), learned: Matrix | null = null, likely: Float64Array = new Float64Array(q);
-  let C = zeros(s, s);
+  let C = zeros(s, s), own = zeros(s, s);
   for (let round = 0; round < ROUNDS; round++) {
-    C = sandwich(F, noise.covariance(believed(e, residual(e, mean), likely, learned, p)));
+    C = sandwich(F, noise.covariance(outer(residual(e, mean))));
+    if (learned !== null) {
+      own = sandwich(F, noise.covariance(unknown(e, likely, learned, p)));
+      for (let i = 0; i < s * s; i++) C.data[i]! += own.data[i]!;
+    }
     likely = prior(C, 0);
     const S = cholesky(spread(AA, constant, likely, C));
     learned = forwardSolve(S, timesPrior(At, likely));
@@ -78,7 +86,7 @@ export function reading(e: Equations, noise: BlockNoise): Reading {
   const widest = prior(C, LIKELIHOOD_DROP), S = cholesky(spread(AA, constant, widest, C));
   learned = forwardSolve(S, timesPrior(At, widest));
   const gain = backwardSolve(S, { ...learned, data: learned.data.slice() });
-  return { sight, g, At, C, eigenvalues, prior: widest, gain, learned, mean, likely: likely[q - 1]! / widest[q - 1]! };
+  return { sight, g, At, C, own, eigenvalues, prior: widest, gain, learned, mean, likely: likely[q - 1]! / widest[q - 1]! };
 }
 
 /** c'β for each row of c by itself, the prior on it taken away again. */
@@ -92,13 +100,16 @@ export function read(r: Reading, c: Matrix): Estimates {
     const rho = Math.min((before - learned) / (before > 0 ? before : 1), 1 - 1e-12);
     for (let j = 0; j < s; j++) weights.data[i * s + j]! /= 1 - rho;
   }
-  const explained = timesTransposed(weights, r.At), through = timesTransposed(weights, r.C);
-  const noise = new Float64Array(k), prior = new Float64Array(k);
+  const explained = timesTransposed(weights, r.At), through = timesTransposed(weights, r.C), apart = timesTransposed(weights, r.own);
+  const noise = new Float64Array(k), own = new Float64Array(k), prior = new Float64Array(k);
   for (let i = 0; i < k; i++) {
-    for (let j = 0; j < s; j++) noise[i]! += weights.data[i * s + j]! * through.data[i * s + j]!;
+    for (let j = 0; j < s; j++) {
+      noise[i]! += weights.data[i * s + j]! * through.data[i * s + j]!;
+      own[i]! += weights.data[i * s + j]! * apart.data[i * s + j]!;
+    }
     for (let j = 0; j < q; j++) prior[i]! += (c.data[i * q + j]! - explained.data[i * q + j]!) ** 2 * r.prior[j]!;
   }
-  return { estimate: timesVector(weights, r.g), weights, noise, prior, variance: noise.map((v, i) => v + r.likely * prior[i]!) };
+  return { estimate: timesVector(weights, r.g), weights, noise, own, prior, variance: noise.map((v, i) => v + r.likely * prior[i]!) };
 }
 
 /** c a for a matrix c with few entries. */
@@ -121,24 +132,24 @@ function timesTransposedBasis(e: Equations, sight: Matrix): Matrix {
   return out;
 }
 
-/** E[tt'] = tt' + R V R', V = diag(prior) − learned·learned'; V = 0 before anything is learned. */
-function believed(e: Equations, t: Float64Array, prior: Float64Array, learned: Matrix | null, p: number): Matrix {
-  const out = zeros(p, p);
+/** tt', "p p". */
+function outer(t: Float64Array): Matrix {
+  const p = t.length, out = zeros(p, p);
   for (let i = 0; i < p; i++) for (let j = 0; j < p; j++) out.data[i * p + j] = t[i]! * t[j]!;
-  if (learned === null) return out;
-  const q = prior.length, V = timesTransposed(learned, learned, true);
+  return out;
+}
+
+/** R V R', V = diag(prior) − learned·learned', "p p". */
+function unknown(e: Equations, prior: Float64Array, learned: Matrix, p: number): Matrix {
+  const q = prior.length, V = timesTransposed(learned, learned, true), out = zeros(p, p);
   for (let i = 0; i < q; i++) {
     for (let j = 0; j < q; j++) V.data[i * q + j] = (i === j ? prior[i]! : 0) - V.data[i * q + j]!;
   }
-  if (e.selects) {
-    for (let i = 0; i < q; i++) {
-      const row = e.features[i]! * p;
-      for (let j = 0; j < q; j++) out.data[row + e.features[j]!]! += V.data[i * q + j]!;
-    }
-    return out;
+  if (!e.selects) return timesTransposed(timesTransposed(e.basis, V), e.basis, true);
+  for (let i = 0; i < q; i++) {
+    const row = e.features[i]! * p;
+    for (let j = 0; j < q; j++) out.data[row + e.features[j]!] = V.data[i * q + j]!;
   }
-  const RVR = timesTransposed(timesTransposed(e.basis, V), e.basis, true);
-  for (let i = 0; i < p * p; i++) out.data[i]! += RVR.data[i]!;
   return out;
 }
 

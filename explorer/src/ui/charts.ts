@@ -156,9 +156,10 @@ export function preview(rows: readonly WhatIf[], now: number, width: number): Sv
   const top = Math.max(...known.map((r) => r.total!), 1e-9), floor = known.filter((r) => r.sampling !== null);
   return drawn({
     style: STYLE, width, height: 220, marginLeft: 56, marginRight: 20, marginBottom: 38, marginTop: 16,
-    x: { type: "log", domain: [rows[0]!.epsilon, rows[rows.length - 1]!.epsilon], ticks: rows.map((r) => r.epsilon), tickFormat: (v: number) => number(v), label: "ε", labelArrow: "none" },
+    x: { type: "log", domain: [rows[0]!.epsilon, rows[rows.length - 1]!.epsilon] },
     y: { domain: [0, top * 1.08], ticks: 4, grid: true, label: null },
     marks: [
+      Plot.axisX(rows.map((r) => r.epsilon), { text: rows.map((r) => `ε ${number(r.epsilon)}`), label: null }),
       Plot.line(floor, { x: "epsilon", y: "sampling", stroke: "var(--sampling)", strokeWidth: 2 }),
       Plot.line(known, { x: "epsilon", y: "total", stroke: "var(--ink)", strokeWidth: 2 }),
       Plot.dot(known, { x: "epsilon", y: "total", r: 4, fill: (r: WhatIf) => (r.epsilon === now ? "var(--privacy)" : "var(--ink)"), stroke: "var(--paper)" }),

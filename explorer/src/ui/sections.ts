@@ -41,7 +41,8 @@ export function guarantee(c: Contract): HTMLElement {
       h("sup", {}, "ε"), ` = ${number(odds)} (ε = ${number(a.epsilon)}), but for a probability of δ = ${exponent(a.delta)}. `,
       "This holds against any attacker, with any other knowledge, for ever."),
     h("ul", {},
-      h("li", {}, `Neighbouring tables: ${a.neighbours}. One record is one ${a.unit}; somebody with several is protected less.`),
+      h("li", {}, `Neighbouring tables: ${a.neighbours}. ${a.contribution === null ? `One record is one ${a.unit}; somebody with several is protected less.`
+        : `At most ${a.contribution.rows} records of each ${a.contribution.column} count, and all of them together are protected.`}`),
       h("li", {}, `Accounted as ρ = ${number(a.rho)} (zero-concentrated), in exact fractions rounded to the safe side.`),
       h("li", {}, a.ledger === null ? "No ledger entry: nothing in this file says how often the same data was released before." :
         `Ledger entry ${a.ledger["counter"]} of dataset ${a.ledger["dataset"]}, row hash ${a.ledger["hash"]}.`),

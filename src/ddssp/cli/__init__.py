@@ -12,13 +12,12 @@ from typing import Any, NoReturn
 
 import typer
 
-from ddssp.cli import analyst, audit, demo, owner, report, reproduce, synth
+from ddssp.cli import analyst, audit, demo, doctor, examples, owner, report, reproduce, synth
 
 app = typer.Typer(
     name="ddssp",
     help="Differentially private regression on tabular data: release once, regress for ever.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget, 1 a failure that nobody foresaw.",
@@ -41,12 +40,14 @@ def _root(
 
 
 demo.register(app)
+doctor.register(app)
 owner.register(app)
 audit.register(app)
 analyst.register(app)
 synth.register(app)
 report.register(app)
 reproduce.register(app)
+examples.illustrate(app)
 
 
 def main() -> None:

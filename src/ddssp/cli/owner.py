@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -51,6 +51,8 @@ def release(
     max_rows: Annotated[int | None, typer.Option(help="How many rows of each person count, with --unit.")] = None,
     sign: Annotated[Path | None, typer.Option(help="Private key (Ed25519, PEM); writes OUTPUT.sig beside the release.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be spent and measured, and stop.")] = False,
+    report: Annotated[Path | None, typer.Option(help="With --dry-run: HTML file on what accuracy to expect.")] = None,
+    records: Annotated[int | None, typer.Option(help="With --report: about how many rows there are, as you state it.")] = None,
     force: Force = False,
     json: Json = False,
 ) -> None:
@@ -91,6 +93,8 @@ def release(
         "output": str(output),
         "dry_run": dry_run,
     }
+    if report is not None or records is not None:
+        _preview(plan, report, records, dry_run, force)
     if dry_run:
         emit_json(summary) if json else note(f"would spend {_spend(plan)}\nnothing was read, drawn or spent")
         return
@@ -104,6 +108,30 @@ def release(
     fitted = made.fitted
     request = "--target COLUMN" if fitted is None else f"--target {fitted.target} --model {fitted.model}"
     emit_json(summary) if json else note(f"spent {_spend(plan)}\nwrote {output}; next: ddssp fit {output} {request}")
+
+
+def _preview(plan: Plan, report: Path | None, records: int | None, dry_run: bool, force: bool) -> None:
+    """Writes the page on what accuracy to expect, from the plan and the stated number of records alone."""
+    from ddssp.cli.show import note
+    from ddssp.released import require_writable
+    from ddssp.report.expectation import expectation
+    from ddssp.report.page import expectation_page
+
+    if report is None or records is None or not dry_run:
+        raise ValueError("--report needs --dry-run and --records beside it: it says what to expect of about so many rows.")
+    require_writable(report, force=force)
+    budget, name = plan.budget, plan.mechanism.name
+    found = expectation(
+        plan.schema,
+        records=records,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        target=plan.target,
+        mechanism=name,
+        contribution=plan.contribution,
+    )
+    report.write_text(expectation_page(found), encoding="utf-8")
+    note(f"wrote {report}: expected accuracy at several ε, from the schema and the stated number of records")
 
 
 def _signing_key(path: Path, output: Path, force: bool) -> Ed25519PrivateKey:
@@ -236,15 +264,54 @@ def show(ledger: LedgerFile, json: Json = False) -> None:
     from ddssp.cli.show import emit_json, emit_table
     from ddssp.privacy.ledger import Ledger
 
-    accounts = Ledger(ledger).datasets()
+    accounts, history = Ledger(ledger).datasets(), _history(Ledger(ledger))
     if json:
-        emit_json([_account(a) for a in accounts])
+        emit_json([_account(a) | {"history": [h for h in history if h["dataset"] == a.dataset]} for a in accounts])
         return
     rows = [
         (a.dataset, f"{a.epsilon:g}", f"{a.delta:g}", f"{a.epsilon_spent:.4g}", f"{a.epsilon_left:.4g}", str(a.reservations))
         for a in accounts
     ]
     emit_table("Ledger", ("dataset", "ceiling ε", "at δ", "spent ε", "left ε", "releases"), rows)
+    if history:
+        words = ("mechanism", "reserved", "completed", "schema")
+        cells = [
+            (
+                h["dataset"],
+                h["counter"],
+                f"{h['epsilon']:g}",
+                f"{h['delta']:g}",
+                h["mechanism"],
+                h["reserved"][:19],
+                h["completed"],
+                h["schema"][:8],
+            )
+            for h in history
+        ]
+        emit_table("Reservations", ("dataset", "number", "ε", "at δ", *words), [tuple(map(str, c)) for c in cells], text=words)
+
+
+def _history(ledger: Ledger) -> list[dict[str, Any]]:
+    """Every reservation; one that was never completed stays spent."""
+    from ddssp.privacy.ledger import Kind
+
+    entries = ledger.entries()
+    done = {(e.dataset, e.counter) for e in entries if e.kind is Kind.COMPLETE}
+    return [
+        {
+            "dataset": e.dataset,
+            "counter": e.counter,
+            "epsilon": e.epsilon,
+            "delta": e.delta,
+            "rho": str(e.rho),
+            "mechanism": e.mechanism,
+            "reserved": e.created,
+            "completed": "yes" if (e.dataset, e.counter) in done else "no, and spent",
+            "schema": e.fingerprint,
+        }
+        for e in entries
+        if e.kind is Kind.RESERVE
+    ]
 
 
 def verify(

@@ -11,7 +11,7 @@ from ddssp.cli.analyst import PANEL
 
 
 def register(app: typer.Typer) -> None:
-    app.command("report", rich_help_panel=PANEL, epilog="Example: ddssp report survey.ddssp -o survey.html")(report)
+    app.command("report", rich_help_panel=PANEL)(report)
 
 
 def report(

@@ -74,6 +74,7 @@ def _about(release: Release, file: str) -> dict[str, Any]:
     return {key: header[key] for key in kept} | {
         "name": release.schema.name,
         "rho": float(release.rho),
+        "contribution": header.get("contribution"),
         "records": count,
         "recordsError": error,
         "file": file,

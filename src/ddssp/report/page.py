@@ -15,6 +15,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
+import ddssp
 from ddssp.released import Release, require_writable
 from ddssp.report.contract import contract
 
@@ -53,6 +54,12 @@ def page(release: Release, *, file: str = "release.ddssp") -> str:
     return _filled(contract(release, file=file), title=f"{release.schema.name}: a private release", sentence=_sentence(release))
 
 
+def expectation_page(data: dict[str, Any]) -> str:
+    """The owner's preview as one HTML page, from what `expectation.expectation` says."""
+    about = f"What to expect of a release of {data['name']}"
+    return _filled(data, title=about, sentence=f"{about}, from its schema and a stated number of records alone.")
+
+
 def write(release: Release, path: str | Path, *, file: str = "release.ddssp", force: bool = False) -> int:
     """Writes the report; refuses to overwrite unless `force`. Returns its size in bytes."""
     path = Path(path)
@@ -67,7 +74,7 @@ def _filled(data: dict[str, Any], *, title: str, sentence: str) -> str:
     return TEMPLATE.format(
         title=html.escape(title),
         sentence=html.escape(sentence),
-        version=html.escape(data["about"]["provenance"].get("ddssp", "")),
+        version=html.escape(ddssp.__version__),
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
         style=style,
         script=script,

@@ -13,9 +13,10 @@ from ddssp.released import Release
 def spending(release: Release) -> list[dict[str, Any]]:
     """One entry per measurement, largest share first, and one for whatever else the mechanism asked.
 
-    A measurement with squared sensitivity p and noise σ costs p/2σ², of ρ in all; tables have p = 1.
+    A measurement with squared sensitivity p and noise σ costs p/2σ², of ρ in all; tables have p = 1. Where up to k records of a
+    person count, k² times that.
     """
-    rho = float(release.rho)
+    rho = float(release.rho if release.contribution is None else release.contribution.for_records(release.rho))
     found = [_entry(m, _squared_sensitivity(m, release) / (2 * m.sigma**2 * rho)) for m in release.measurements]
     found.sort(key=lambda entry: -float(entry["share"]))
     rest = 1 - sum(float(entry["share"]) for entry in found)

@@ -1,0 +1,91 @@
+"""`ddssp doctor`: what is installed here, and what that allows."""
+
+from __future__ import annotations
+
+import platform
+import shutil
+import sqlite3
+import sys
+from importlib import metadata
+from typing import Annotated, Any
+
+import typer
+
+CORE = ("numpy", "scipy", "pyarrow", "opendp", "pydantic", "typer", "rich")
+
+EXTRAS = {
+    "speed": ("numba", "faster counting"),
+    "duckdb": ("duckdb", "DuckDB relations and SQL sources"),
+    "polars": ("polars", "polars frames"),
+    "spark": ("pyspark", "Spark frames"),
+    "sklearn": ("scikit-learn", "DPLinearRegression and the other estimators"),
+    "report": ("matplotlib", "fit --plot"),
+    "demo": ("statsmodels", "ddssp demo"),
+}
+
+
+def register(app: typer.Typer) -> None:
+    app.command("doctor", rich_help_panel="To begin with")(doctor)
+
+
+def doctor(json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False) -> None:
+    """Say what is installed: environment, extras, engines; exit code 2 if something that every command needs is missing."""
+    from ddssp.cli.show import emit_json, emit_table
+
+    found = diagnosis()
+    if json:
+        emit_json(found)
+    else:
+        rows = [(name, str(value), "") for name, value in found["environment"].items()]
+        rows += [(name, version or "MISSING", "needed by every command") for name, version in found["core"].items()]
+        rows += [
+            (f"[{name}]", e["version"] or "–", e["for"] if e["version"] else e["remedy"]) for name, e in found["extras"].items()
+        ]
+        rows += [(f"engine {name}", "yes" if e["ready"] else "–", e["note"]) for name, e in found["engines"].items()]
+        emit_table("ddssp doctor", ("", "found", "what for"), rows, text=("found", "what for"))
+        print("All is well." if found["ok"] else "Something is missing: reinstall with pip install --force-reinstall ddssp.")
+    if not found["ok"]:
+        raise typer.Exit(2)
+
+
+def diagnosis() -> dict[str, Any]:
+    """Versions of what is installed, read without importing any of it."""
+    import ddssp
+
+    core = {name: _version(name) for name in CORE}
+    extras = {
+        name: {"package": package, "version": _version(package), "for": purpose, "remedy": f"pip install 'ddssp[{name}]'"}
+        for name, (package, purpose) in EXTRAS.items()
+    }
+    return {
+        "ok": all(core.values()),
+        "environment": {
+            "ddssp": ddssp.__version__,
+            "Python": platform.python_version(),
+            "platform": platform.platform(terse=True),
+            "SQLite (ledger)": sqlite3.sqlite_version,
+            "encoding": sys.stdout.encoding or "unknown",
+        },
+        "core": core,
+        "extras": extras,
+        "engines": _engines(),
+    }
+
+
+def _engines() -> dict[str, dict[str, object]]:
+    duckdb, spark, java = _version("duckdb"), _version("pyspark"), shutil.which("java")
+    return {
+        "arrow": {"ready": _version("pyarrow") is not None, "note": "Parquet, CSV, frames in memory"},
+        "duckdb": {"ready": duckdb is not None, "note": "" if duckdb else "pip install 'ddssp[duckdb]'"},
+        "spark": {
+            "ready": spark is not None and java is not None,
+            "note": "pip install 'ddssp[spark]'" if spark is None else "" if java else "needs Java on the path",
+        },
+    }
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None

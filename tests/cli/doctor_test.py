@@ -1,0 +1,166 @@
+"""`ddssp doctor`, `report`, the preview of a release, help and completion."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import ddssp
+from ddssp.cli import app, doctor, main
+from ddssp.cli.examples import EXAMPLES
+from ddssp.report.expectation import expectation
+from ddssp.schema import Schema
+
+SCHEMA = """
+name = "people"
+unit = "person"
+[columns.age]
+kind = "numeric"
+low = 0
+high = 100
+[columns.plan]
+kind = "categorical"
+levels = ["basic", "plus"]
+[columns.visits]
+kind = "numeric"
+low = 0
+high = 20
+"""
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A schema and rows, in the folder where commands run."""
+    rng = np.random.default_rng(0)
+    age, plan = rng.integers(18, 90, 800), rng.choice(["basic", "plus"], 800)
+    lines = [f"{a},{p},{v}" for a, p, v in zip(age, plan, rng.integers(0, 9, 800), strict=True)]
+    (tmp_path / "people.csv").write_text("age,plan,visits\n" + "\n".join(lines) + "\n")
+    (tmp_path / "schema.toml").write_text(SCHEMA)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(line: str, monkeypatch) -> int:
+    monkeypatch.setattr(sys, "argv", shlex.split(line))
+    with pytest.raises(SystemExit) as stop:
+        main()
+    return int(stop.value.code or 0)
+
+
+def test_doctor_says_what_is_there(monkeypatch, capsys):
+    assert run("ddssp doctor --json", monkeypatch) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["ok"] is True
+    assert found["environment"]["ddssp"] == ddssp.__version__
+    assert found["core"]["numpy"] == np.__version__
+    assert run("ddssp doctor", monkeypatch) == 0
+    assert "All is well" in capsys.readouterr().out
+
+
+def test_doctor_names_the_remedy_for_what_is_not(monkeypatch, capsys):
+    found = {"numba": None, "opendp": None}
+    there = doctor._version
+    monkeypatch.setattr(doctor, "_version", lambda package: found.get(package, "?") if package in found else there(package))
+    assert run("ddssp doctor", monkeypatch) == 2
+    out = capsys.readouterr().out
+    assert "pip install 'ddssp[speed]'" in out
+    assert "MISSING" in out
+
+
+def test_every_extra_of_the_project_is_looked_for():
+    import tomllib
+
+    project = tomllib.loads((Path(__file__).resolve().parents[2] / "pyproject.toml").read_text())["project"]
+    for name, packages in project["optional-dependencies"].items():
+        if name in doctor.EXTRAS:
+            assert any(p.startswith(doctor.EXTRAS[name][0]) for p in packages), name
+    assert set(doctor.EXTRAS) <= set(project["optional-dependencies"])
+    for requirement in project["dependencies"]:
+        assert requirement.split(">")[0] in doctor.CORE, requirement
+
+
+def test_every_example_in_the_help_runs(folder, monkeypatch, capsys):
+    """In the order a newcomer would use them."""
+    order = ("draft", "check", "budget", "release", "show", "verify", "info", "fit", "synth", "report", "doctor")
+    for name in order:
+        if name == "draft":
+            (folder / "schema.toml").unlink()
+        assert run(EXAMPLES[name], monkeypatch) == 0, name
+        if name == "draft":
+            (folder / "schema.toml").write_text(SCHEMA)
+    assert set(EXAMPLES) == {*order, "demo"}
+
+
+def test_every_command_has_an_example():
+    for command in app.registered_commands:
+        assert command.name in EXAMPLES or command.name in {"audit", "reproduce"}, command.name
+
+
+def test_report_of_a_release(folder, monkeypatch, capsys):
+    assert run(EXAMPLES["release"], monkeypatch) == 0
+    assert run("ddssp report people.ddssp -o r.html --json", monkeypatch) == 0
+    assert json.loads(capsys.readouterr().out)["bytes"] == (folder / "r.html").stat().st_size
+    assert run("ddssp report people.ddssp -o r.html", monkeypatch) == 2
+    assert "exists" in capsys.readouterr().err
+    assert run("ddssp report absent.ddssp", monkeypatch) == 2
+    assert not (folder / "report.html").exists()
+
+
+def test_preview_of_a_release_spends_nothing(folder, monkeypatch, capsys):
+    base = "ddssp release people.csv -s schema.toml -e 1 -d 1e-6 -o p.ddssp"
+    assert run(f"{base} --dry-run --report preview.html --records 5000", monkeypatch) == 0
+    assert "What to expect" in (folder / "preview.html").read_text(encoding="utf-8")
+    assert not (folder / "p.ddssp").exists()
+    for line in (
+        f"{base} --report x.html --records 5000",
+        f"{base} --dry-run --report x.html",
+        f"{base} --dry-run --records 9",
+    ):
+        assert run(line, monkeypatch) == 2
+        assert "--report needs --dry-run and --records" in capsys.readouterr().err
+
+
+def test_expected_errors_are_those_of_releases_of_such_data(folder):
+    """Even, unrelated columns, released and fitted: the errors that were announced, within a fifth."""
+    schema = Schema.load("schema.toml")
+    rng = np.random.default_rng(1)
+    n = 20_000
+    rows = {"age": rng.uniform(0, 100, n), "plan": rng.choice(["basic", "plus"], n), "visits": rng.uniform(0, 20, n)}
+    announced = {r["epsilon"]: r for r in expectation(schema, records=n, epsilon=1, delta=1e-6, target="visits")["rows"]}
+    for epsilon in (0.5, 2.0):
+        fit = ddssp.release(rows, schema, epsilon=epsilon, delta=1e-6, mechanism="moments", target="visits").linear("visits")
+        got = [fit.stderr["age"] * 100 / 10, fit.stderr["plan=plus"] / 10]  # over the ranges; half the target's range is 10
+        assert announced[epsilon]["total"] == pytest.approx(np.median(got), rel=0.2)
+    totals = [r["total"] for r in announced.values()]
+    assert totals == sorted(totals, reverse=True)
+
+
+def test_expectation_needs_a_number_to_explain():
+    schema = Schema(columns={"a": {"kind": "categorical", "levels": 3}, "b": {"kind": "categorical", "levels": 3}})
+    with pytest.raises(ValueError, match="must declare a number"):
+        expectation(schema, records=10, epsilon=1, delta=1e-6)
+    with pytest.raises(ValueError, match="records must be at least 1"):
+        expectation(Schema(columns={"x": {"kind": "boolean"}, "y": {"kind": "boolean"}}), records=0, epsilon=1, delta=1e-6)
+
+
+def shell(*words: str, **env: str) -> subprocess.CompletedProcess[str]:
+    command = str(Path(sys.executable).with_name("ddssp"))
+    return subprocess.run([command, *words], capture_output=True, text=True, env={**os.environ, **env}, timeout=60)
+
+
+def test_no_colours_in_a_pipe():
+    for words in (("--help",), ("fit", "--help"), ("doctor",)):
+        assert "\x1b[" not in shell(*words).stdout
+
+
+def test_version_and_completion():
+    assert shell("--version").stdout == f"ddssp {ddssp.__version__}\n"
+    done = shell(_DDSSP_COMPLETE="complete_bash", COMP_WORDS="ddssp rep", COMP_CWORD="1")
+    assert "report" in done.stdout.split()
