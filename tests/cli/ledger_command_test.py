@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 
 import pytest
@@ -46,3 +47,15 @@ def test_an_old_copy_put_back_is_found(folder):
 def test_a_release_without_a_ledger_is_told(folder):
     ddssp.release(ROWS, SCHEMA, epsilon=0.3, delta=1e-6).save(folder / "none.ddssp")
     assert "was made without a ledger" in str(verify(folder, "none.ddssp").exception)
+
+
+def test_show_lists_every_reservation_and_whether_it_was_completed(folder):
+    ledger = ddssp.Ledger(folder / "l.db")
+    ledger.reserve(
+        "dataset", ledger.remaining("dataset") / 2, epsilon=0.1, delta=1e-6, schema_fingerprint="ab", mechanism="aim"
+    )  # fmt: skip
+    [account] = json.loads(CliRunner().invoke(app, ["ledger", "show", str(folder / "l.db"), "--json"]).stdout)
+    assert [(h["counter"], h["completed"]) for h in account["history"]] == [(1, "yes"), (2, "yes"), (3, "no, and spent")]
+    shown = CliRunner().invoke(app, ["ledger", "show", str(folder / "l.db")]).stdout
+    assert "no, and spent" in shown
+    assert "moments" in shown

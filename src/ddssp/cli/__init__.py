@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from ddssp.cli import analyst, audit, demo, doctor, examples, owner, report, reproduce, synth
+from ddssp.cli import analyst, audit, demo, doctor, examples, ledger, owner, report, reproduce, synth
 
 app = typer.Typer(
     name="ddssp",
@@ -42,6 +42,7 @@ def _root(
 demo.register(app)
 doctor.register(app)
 owner.register(app)
+ledger.register(app)
 audit.register(app)
 analyst.register(app)
 synth.register(app)

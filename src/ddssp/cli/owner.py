@@ -1,9 +1,9 @@
-"""Commands for whoever holds the rows: release, schema, ledger."""
+"""Commands for whoever holds the rows: release, schema."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from ddssp.curate import Plan
-    from ddssp.privacy.ledger import Account, Ledger
 
 Data = Annotated[str, typer.Argument(help="Parquet or CSV file.", metavar="DATA")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -25,13 +24,8 @@ def register(app: typer.Typer) -> None:
     schema = typer.Typer(no_args_is_help=True, help="Draft and check schemas (owner only: both look at the data).")
     schema.command("draft")(draft)
     schema.command("check")(check)
-    ledger = typer.Typer(no_args_is_help=True, help="What each dataset may spend and has spent.")
-    ledger.command("budget")(budget)
-    ledger.command("show")(show)
-    ledger.command("verify")(verify)
     app.command("release", rich_help_panel=PANEL)(release)
     app.add_typer(schema, name="schema", rich_help_panel=PANEL)
-    app.add_typer(ledger, name="ledger", rich_help_panel=PANEL)
 
 
 def release(
@@ -235,127 +229,3 @@ def check(
         waiting = f"; still TO CONFIRM: {loaded.waiting()}" if loaded.to_confirm else ""
         derived = f" and {len(loaded.derived)} derived ones" if loaded.derived else ""
         note(f"{schema} is a valid schema of {len(loaded.columns)} columns{derived}{waiting}; for the owner only")
-
-
-LedgerFile = Annotated[Path, typer.Argument(help="Ledger file.", metavar="LEDGER")]
-
-
-def budget(
-    ledger: LedgerFile,
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Ceiling ε.")],
-    delta: Annotated[float, typer.Option("--delta", "-d", help="Ceiling δ.")],
-    dataset: Annotated[str, typer.Option(help="The dataset's name.")] = "dataset",
-    json: Json = False,
-) -> None:
-    """Declare what a dataset may spend in all; creates the ledger."""
-    from ddssp.cli.show import emit_json, note
-    from ddssp.privacy.ledger import Ledger
-
-    account = Ledger(ledger).set_budget(dataset, epsilon, delta)
-    if json:
-        emit_json(_account(account))
-        return
-    granted = f"{dataset}: may spend ε = {epsilon:g} at δ = {delta:g} in all (ρ = {float(account.ceiling):.6g})"
-    note(f"{granted}; left: ε = {account.epsilon_left:.4g}")
-
-
-def show(ledger: LedgerFile, json: Json = False) -> None:
-    """Show ceilings, spending and every reservation."""
-    from ddssp.cli.show import emit_json, emit_table
-    from ddssp.privacy.ledger import Ledger
-
-    accounts, history = Ledger(ledger).datasets(), _history(Ledger(ledger))
-    if json:
-        emit_json([_account(a) | {"history": [h for h in history if h["dataset"] == a.dataset]} for a in accounts])
-        return
-    rows = [
-        (a.dataset, f"{a.epsilon:g}", f"{a.delta:g}", f"{a.epsilon_spent:.4g}", f"{a.epsilon_left:.4g}", str(a.reservations))
-        for a in accounts
-    ]
-    emit_table("Ledger", ("dataset", "ceiling ε", "at δ", "spent ε", "left ε", "releases"), rows)
-    if history:
-        words = ("mechanism", "reserved", "completed", "schema")
-        cells = [
-            (
-                h["dataset"],
-                h["counter"],
-                f"{h['epsilon']:g}",
-                f"{h['delta']:g}",
-                h["mechanism"],
-                h["reserved"][:19],
-                h["completed"],
-                h["schema"][:8],
-            )
-            for h in history
-        ]
-        emit_table("Reservations", ("dataset", "number", "ε", "at δ", *words), [tuple(map(str, c)) for c in cells], text=words)
-
-
-def _history(ledger: Ledger) -> list[dict[str, Any]]:
-    """Every reservation; one that was never completed stays spent."""
-    from ddssp.privacy.ledger import Kind
-
-    entries = ledger.entries()
-    done = {(e.dataset, e.counter) for e in entries if e.kind is Kind.COMPLETE}
-    return [
-        {
-            "dataset": e.dataset,
-            "counter": e.counter,
-            "epsilon": e.epsilon,
-            "delta": e.delta,
-            "rho": str(e.rho),
-            "mechanism": e.mechanism,
-            "reserved": e.created,
-            "completed": "yes" if (e.dataset, e.counter) in done else "no, and spent",
-            "schema": e.fingerprint,
-        }
-        for e in entries
-        if e.kind is Kind.RESERVE
-    ]
-
-
-def verify(
-    ledger: LedgerFile,
-    release: Annotated[Path | None, typer.Option(help="A release whose entry the ledger must hold.")] = None,
-    json: Json = False,
-) -> None:
-    """Check that no row of the ledger was edited, removed or added by hand; by its newest release, that it is no old copy."""
-    from ddssp.cli.show import emit_json, note
-    from ddssp.privacy.ledger import Ledger
-
-    found = Ledger(ledger).verify()
-    held = None if release is None or not found.ok else _holds(Ledger(ledger), release)
-    if json:
-        emit_json({"ok": found.ok, "rows": found.rows, "broken": found.broken, "reason": found.reason, "holds_release": held})
-    else:
-        note(f"{found.rows} rows, intact" if found.ok else f"broken at row {found.broken}: {found.reason}")
-        if held is not None:
-            note(
-                f"holds the entry of {release}"
-                if held
-                else f"does not hold the entry of {release}: another ledger, or an old copy"
-            )
-    if not found.ok or held is False:
-        raise typer.Exit(2)
-
-
-def _holds(ledger: Ledger, release: Path) -> bool:
-    from ddssp.released import load
-
-    entry = load(release).entry
-    if entry is None:
-        raise ValueError(f"release {str(release)!r} was made without a ledger, so no ledger holds it.")
-    return ledger.contains(entry["counter"], entry["hash"], entry["dataset"])
-
-
-def _account(account: Account) -> dict[str, object]:
-    return {
-        "dataset": account.dataset,
-        "epsilon": account.epsilon,
-        "delta": account.delta,
-        "rho_ceiling": str(account.ceiling),
-        "rho_spent": str(account.spent),
-        "epsilon_spent": account.epsilon_spent,
-        "epsilon_left": account.epsilon_left,
-        "reservations": account.reservations,
-    }
