@@ -20,7 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ddssp.archive import SEAL
-from ddssp.curate import columns_of, curate, drafted, plan
+from ddssp.curate import Plan, columns_of, curate, drafted, plan
 from ddssp.experiments.noise import SeededNoise
 from ddssp.released import load
 from ddssp.schema import Schema
@@ -311,7 +311,12 @@ def read_data(path: Path) -> None:
     """All that an owner does with a file."""
     columns_of(path)
     drafted(path)
-    curate(path, plan(SCHEMA, epsilon=1, delta=1e-6, mechanism="moments"), noise=SeededNoise(0))
+    curate(path, _planned(), noise=SeededNoise(0))
+
+
+@cache
+def _planned() -> Plan:
+    return plan(Schema(columns=SCHEMA.columns), epsilon=1, delta=1e-6, mechanism="moments")
 
 
 KINDS: dict[str, tuple[str, Callable[[], tuple[bytes, ...]], tuple[Callable[..., bytes], ...], Callable[[Path], None]]] = {
