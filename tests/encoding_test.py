@@ -152,3 +152,22 @@ def test_an_encoding_too_large_is_refused_before_it_is_built():
         Encoding.centred(Schema(columns={"x": {"kind": "categorical", "levels": 2**16}}))
     scalar = Encoding.centred(Schema(columns={"x": {"kind": "ordinal", "levels": 2**16}}))
     assert scalar.size == 2
+
+
+def test_sums_are_the_product_with_the_numerators():
+    columns = {
+        "a": {"kind": "categorical", "levels": 5},
+        "b": {"kind": "categorical", "levels": ["x", "y", "z"], "encoding": "reduced"},
+        "o": {"kind": "ordinal", "levels": 4},
+        "v": {"kind": "categorical", "levels": ["p", "q"], "values": [[1, 0.5], [0, 1]]},
+    }
+    schema = Schema(columns=columns)
+    rng = np.random.default_rng(0)
+    blocks = [*Encoding.centred(schema).blocks[1:], *Encoding.paper(schema).blocks, indicator("a", 5), indicator("one", 1)]
+    for block in blocks:
+        for width in ((), (7,)):
+            counts = rng.integers(0, 10**9, (block.numerators.shape[1], *width))
+            expected = block.numerators.astype(object) @ counts.astype(object)
+            assert np.array_equal(block.sums(counts), expected)
+            assert np.array_equal(block.sums(counts.astype(object) * 2**40), expected * 2**40)
+        assert block.bound == max(sum(int(v) ** 2 for v in column) for column in block.numerators.T)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,11 +61,27 @@ class Block:
         """Whether its first moments are a histogram, from which its second moments follow."""
         return not self.is_scalar and self.contrast != "none"
 
+    def sums(self, counts: NDArray[Any]) -> NDArray[Any]:
+        """numerators @ counts, "p …".
+
+        Without a product where one can do without: a centred one-hot block m I − 11' takes away the sum of all levels, and rows
+        of the identity are levels.
+        """
+        assert self.numerators is not None, "a continuous column has no levels to count"
+        m = self.numerators.shape[1]
+        if self.contrast != "none":
+            return np.asarray(m * counts - counts.sum(0))
+        if self.denominator == 1 and not self.is_scalar:
+            return counts[m - self.rows :]
+        return np.asarray(self.numerators.astype(counts.dtype) @ counts)
+
     @cached_property
     def bound(self) -> int:
         """Largest squared norm of one record's numerators, exact."""
         if self.numerators is None:
             return self.denominator**2
+        if self.contrast != "none":  # m − 1 once and −1 for the others
+            return self.denominator * (self.denominator - 1)
         return max(sum(int(v) ** 2 for v in column) for column in self.numerators.T)
 
     @property

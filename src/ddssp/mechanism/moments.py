@@ -9,8 +9,9 @@ at once and the total cost is exactly ρ = Σ_A p_A / 2σ_A². The noise that mi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import ClassVar
 
 import numpy as np
@@ -49,13 +50,28 @@ def allocation(queries: Sequence[Query], weights: NDArray[np.float64], rho: floa
     return np.asarray(np.sqrt(np.sqrt(p / (weights * n)) * np.sum(np.sqrt(weights * n * p)) / (2 * rho)) * SLACK)
 
 
-def measured(curator: Curator, queries: Sequence[Query], sigmas: NDArray[np.float64]) -> tuple[Measurement, ...]:
+def measured(
+    curator: Curator,
+    queries: Sequence[Query],
+    sigmas: NDArray[np.float64],
+    tell: Callable[[float], None] = lambda _share: None,
+) -> tuple[Measurement, ...]:
     """The Curator's answers, projected to what is known: a centred block's rows and columns add up to 0."""
-    answers = curator.measure(queries, [float(s) for s in sigmas])
     return tuple(
         Measurement(clique=q.clique, values=_centred(q.left, _centred(q.right, a.T).T), sigma=float(s))
-        for q, a, s in zip(queries, answers, sigmas, strict=True)
+        for q, a, s in zip(queries, _answers(curator, queries, sigmas, tell), sigmas, strict=True)
     )
+
+
+def _answers(
+    curator: Curator, queries: Sequence[Query], sigmas: NDArray[np.float64], tell: Callable[[float], None]
+) -> Iterator[NDArray[np.float64]]:
+    """The answers in batches of about a hundredth of the cells."""
+    ends = np.cumsum([q.shape[0] * q.shape[1] for q in queries])
+    cuts = np.unique(np.searchsorted(ends, np.linspace(0, ends[-1], 100)[1:]) + 1).tolist()
+    for start, end in pairwise([0, *cuts]):
+        tell(float(ends[start - 1] / ends[-1]) if start else 0.0)
+        yield from curator.measure(queries[start:end], [float(s) for s in sigmas[start:end]])
 
 
 def _centred(block: Block, values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -76,5 +92,5 @@ class MomentsMechanism:
     def run(self, curator: Curator, schema: Schema, progress: Progress) -> Outcome:
         asked = queries(self.counted(schema))
         weights = np.array([TARGET_WEIGHT if self.target in q.clique else 1.0 for q in asked])
-        progress("measuring blocks", 0.0)
-        return Outcome(measurements=measured(curator, asked, allocation(asked, weights, float(curator.remaining))))
+        sigmas = allocation(asked, weights, float(curator.remaining))
+        return Outcome(measurements=measured(curator, asked, sigmas, lambda share: progress("measuring blocks", share)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cached_property
 from typing import Any
@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddssp.encoding import Block
 from ddssp.privacy.budget import BudgetError, gaussian_rho, selection_rho
 from ddssp.privacy.curator import RESIDUAL, Discrepancy, Form, Query, Residuals
 from ddssp.secret.counts import Counts, Secret
@@ -23,6 +22,9 @@ SCORE_GRID = 2**10
 
 SAFE = 2**62
 """Answers are clipped to 62 bits before noise is added; clipping never moves neighbours further apart."""
+
+TOGETHER = 2**18
+"""Cells that are drawn in one call, at most, if they are of several queries."""
 
 WIDE = 2**31
 """From this many records on, products are taken in Python integers."""
@@ -48,7 +50,7 @@ class Vault(Secret):
     def measure(self, queries: Sequence[Query], sigmas: Sequence[float]) -> list[NDArray[np.float64]]:
         scales = [s * q.lattice for q, s in zip(queries, sigmas, strict=True)]
         self._debit(sum((gaussian_rho(q.squared_sensitivity, s) for q, s in zip(queries, scales, strict=True)), Fraction(0)))
-        return [self._draw(q, s) for q, s in zip(queries, scales, strict=True)]
+        return [answer for together, scale in _alike(queries, scales) for answer in self._draw(together, scale)]
 
     def select(self, candidates: Discrepancy, epsilon: float) -> int:
         self._debit(selection_rho(epsilon))
@@ -79,10 +81,11 @@ class Vault(Secret):
             )
         self._remaining -= rho
 
-    def _draw(self, query: Query, scale: float) -> NDArray[np.float64]:
-        exact = np.clip(self._answer(query), -SAFE, SAFE).astype(np.int64)
-        noisy = self._noise.gaussian(exact.ravel(), scale).reshape(exact.shape)
-        return noisy / float(query.lattice)
+    def _draw(self, queries: Sequence[Query], scale: float) -> list[NDArray[np.float64]]:
+        exact = [np.clip(self._answer(q), -SAFE, SAFE).astype(np.int64) for q in queries]
+        noisy = self._noise.gaussian(np.concatenate([e.ravel() for e in exact]), scale)
+        parts = np.split(noisy, np.cumsum([e.size for e in exact])[:-1])
+        return [p.reshape(q.shape) / float(q.lattice) for p, q in zip(parts, queries, strict=True)]
 
     def _answer(self, query: Query) -> NDArray[np.int64]:
         """Exact numerators of a query, "p_left p_right"."""
@@ -96,7 +99,7 @@ class Vault(Secret):
             block = right if left.column is None else left
             if block.is_scalar:
                 return np.array([[self._counts.sums[self._number(block.column)]]])
-            vector = self._numerators(block) @ self._counts.one[block.column or ""]
+            vector = block.sums(self._wide(self._counts.one[block.column or ""]))
             return vector[None] if left.column is None else vector[:, None]
         return self._product(query)
 
@@ -106,10 +109,10 @@ class Vault(Secret):
             return np.array([[self._counts.gram[self._number(left.column), self._number(right.column)]]])
         if left.is_scalar or right.is_scalar:
             scalar, block = (left, right) if left.is_scalar else (right, left)
-            vector = self._numerators(block) @ self._counts.cross[block.column or ""][self._number(scalar.column)]
+            vector = block.sums(self._wide(self._counts.cross[block.column or ""][self._number(scalar.column)]))
             return np.asarray(vector[None] if left.is_scalar else vector[:, None])
         table = self._table(left.column or "", right.column or "")
-        return np.asarray(self._numerators(left) @ table @ self._numerators(right).T)
+        return right.sums(left.sums(self._wide(table)).T).T
 
     def _table(self, j: str, k: str) -> NDArray[np.int64]:
         if j == k:
@@ -117,7 +120,11 @@ class Vault(Secret):
         return self._counts.pair[j, k] if (j, k) in self._counts.pair else self._counts.pair[k, j].T
 
     def _number(self, column: str | None) -> int:
-        return next(i for i, b in enumerate(self._counts.layout.numbers) if b.column == column)
+        return self._numbers[column]
+
+    @cached_property
+    def _numbers(self) -> dict[str | None, int]:
+        return {b.column: i for i, b in enumerate(self._counts.layout.numbers)}
 
     def _distances(self, candidates: Discrepancy) -> NDArray[np.float64]:
         """L1 distance between exact and estimated marginals of each candidate."""
@@ -134,7 +141,21 @@ class Vault(Secret):
         blocks = [[self._table(j, k) for k in names] for j in names]
         return np.block(blocks).astype(np.float64)
 
-    def _numerators(self, block: Block) -> NDArray[Any]:
-        """A block's integers, as Python's own where sums over this many records could outgrow 64 bits."""
-        assert block.numerators is not None, "a continuous column is a scalar and never gets here"
-        return block.numerators.astype(object) if self._counts.n >= WIDE else block.numerators
+    def _wide(self, counts: NDArray[np.int64]) -> NDArray[Any]:
+        """Counts, as Python's integers where sums over this many records could outgrow 64 bits."""
+        return counts.astype(object) if self._counts.n >= WIDE else counts
+
+
+def _alike(queries: Sequence[Query], scales: Sequence[float]) -> Iterator[tuple[list[Query], float]]:
+    """Neighbouring queries whose noise has one scale, up to TOGETHER cells at once: a draw costs less than a call."""
+    together: list[Query] = []
+    cells = 0
+    for i, query in enumerate(queries):
+        size = query.shape[0] * query.shape[1]
+        if together and (scales[i] != scales[i - 1] or cells + size > TOGETHER):
+            yield together, scales[i - 1]
+            together, cells = [], 0
+        together.append(query)
+        cells += size
+    if together:
+        yield together, scales[len(queries) - 1]
