@@ -190,7 +190,9 @@ class Schema(BaseModel):
         try:
             if Path(path).stat().st_size > MAX_BYTES:
                 raise SchemaError(f"schema file {str(path)!r} must have at most {MAX_BYTES:,} bytes; is it the data?")
-            data = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+            data = _parsed(Path(path).read_text(encoding="utf-8"))
+        except SchemaError:
+            raise
         except FileNotFoundError:
             raise SchemaError(
                 f"schema file {str(path)!r} does not exist; `ddssp schema draft DATA -o schema.toml` drafts one."
@@ -199,8 +201,8 @@ class Schema(BaseModel):
             raise SchemaError(f"schema file {str(path)!r} cannot be read: {type(error).__name__}.") from None
         except tomllib.TOMLDecodeError as error:
             raise SchemaError(f"schema file {str(path)!r} is not TOML: {error}.") from None
-        except RecursionError:
-            raise SchemaError(f"schema file {str(path)!r} is nested too deeply to be a schema.") from None
+        except (RecursionError, ValueError):
+            raise SchemaError(f"schema file {str(path)!r} has names or numbers too deep or too long for a schema.") from None
         return cls(**data)
 
     def to_toml(self) -> str:
@@ -212,6 +214,17 @@ class Schema(BaseModel):
                 key = name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else _toml(name)
                 lines += ["", f"[{table}.{key}]", *(f"{k} = {_toml(v)}" for k, v in settings.items())]
         return "\n".join(lines) + "\n"
+
+
+_TEXT = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'[^'\n]*'")
+_DEEP = re.compile(r"(?<![A-Za-z0-9_-])(?:[A-Za-z0-9_-]++[ \t]*+\.[ \t]*+){16}")
+
+
+def _parsed(text: str) -> dict[str, Any]:
+    """The content of a TOML file; ValueError for keys of so many parts that Python's parser would take for ever."""
+    if any(_DEEP.search(_TEXT.sub("s", line)) for line in text.splitlines()):
+        raise ValueError("deep keys")
+    return tomllib.loads(text)
 
 
 def _size(declared: Any) -> int:

@@ -136,6 +136,11 @@ def test_many_levels_do_not_take_the_memory_of_their_square() -> None:
 SCHEMAS = {
     "a setting that is a keyword of Python's": b"self = 1\n[columns.a]\nkind = 'boolean'\n",
     "nested too deeply": b"x = " + b"[" * 100_000,
+    "keys of many parts": b"a" + b".a" * 200_000 + b" = 1\n",
+    "quoted keys of many parts": b'"a b"' + b' . "a.\\"b"' * 200_000 + b" = 1\n",
+    "a table of many parts": b"[a" + b".'='" * 200_000 + b"]\n",
+    "a long name": b"a" * 8_000_000 + b" = 1\n",
+    "a number of many digits": b"x = " + b"9" * 1_000_000 + b"\n",
     "too many levels together": b"".join(b"[columns.c%d]\nkind='ordinal'\nlevels=65536\n" % i for i in range(2000)),
     "an escape in a name": b'[columns."\\u001b[2J"]\nkind = "boolean"\n',
     "no columns but a table": b"[columns]\n",

@@ -212,11 +212,10 @@ def forged_schema(data: bytes, rng: random.Random) -> bytes:
             depth = rng.choice((3, 300, 20000))
             lines.append(f"x = {'[' * depth}{']' * depth}")
         elif how == 4:
-            lines += [
-                f"[columns.z{k}]\nkind = 'ordinal'\nlevels = {rng.choice((2, 65536))}" for k in range(rng.choice((2, 50)))
-            ]
+            levels = rng.choice((2, 2, 2, 2, 2, 65536))
+            lines += [f"[columns.z{k}]\nkind = 'ordinal'\nlevels = {levels}" for k in range(rng.choice((2, 50)))]
         else:
-            lines.append("a" + ".a" * rng.choice((2, 2000)) + " = 1")
+            lines.append("a" + ".a" * rng.choice((2, 2000, 50000)) + " = 1")
     return "\n".join(lines).encode()
 
 
