@@ -26,10 +26,13 @@ def small(tmp_path_factory):
 def test_statistics_are_those_of_the_rows(small, kind, protocol):
     p = Problem.of(small, kind, protocol)
     XtX, Xty = p.exact
-    assert np.allclose(XtX, p.X.T @ p.X)
-    assert np.allclose(Xty, p.X.T @ p.y)
+    X = design(coded(p.rows.train, small.schema), p.encoding.blocks, small.schema)
+    assert np.allclose(XtX, X.T @ X)
+    assert np.allclose(Xty, X.T @ p.y)
     assert p.encoding.size == (7 + protocol.intercept)
-    assert np.linalg.norm(p.X, axis=1).max() <= p.bound + 1e-12
+    assert p.X.shape[1] == (10 if protocol.intercept else 7)
+    assert np.linalg.norm(X, axis=1).max() <= p.encoding.norm_bound + 1e-12
+    assert np.linalg.norm(p.X, axis=1).max() <= p.row_encoding.norm_bound + 1e-12 <= p.encoding.norm_bound + 1e-12
     assert set(np.unique(p.y)) <= {-1, 1} if kind == "logistic" else np.abs(p.y).max() == 1
 
 

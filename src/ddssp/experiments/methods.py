@@ -74,13 +74,14 @@ def _statistics(fit: Callable[[Array, Array, float, Trial], Array]) -> Fit:
 
     def run(p: Problem, t: Trial) -> Coefficients:
         XtX, Xty = p.equations(p.marginals)
-        return Coefficients(theta=fit(XtX, Xty, p.bound, t), encoding=p.encoding)
+        return Coefficients(theta=fit(XtX, Xty, p.encoding.norm_bound, t), encoding=p.encoding)
 
     return _timed(run)
 
 
-def _rows(fit: Callable[[Problem, Trial], Array]) -> Fit:
-    return _timed(lambda p, t: Coefficients(theta=fit(p, t), encoding=p.encoding))
+def _rows(fit: Callable[[Problem, float, Trial], Array]) -> Fit:
+    """Of the rows X, y and ‖X‖."""
+    return _timed(lambda p, t: Coefficients(theta=fit(p, p.row_encoding.norm_bound, t), encoding=p.row_encoding))
 
 
 def _adassp(shares: Shares) -> Fit:
@@ -138,20 +139,22 @@ METHODS = {
             cost=2,
             label="ObjPert (Kifer et al.)",
             kinds=(LOGISTIC,),
-            fit=_rows(lambda p, t: objpert(p.X, p.y, bound=p.bound, epsilon=t.epsilon, delta=DELTA, noise=t.noise)),
+            fit=_rows(lambda p, bound, t: objpert(p.X, p.y, bound=bound, epsilon=t.epsilon, delta=DELTA, noise=t.noise)),
         ),
         Method(
             name="objpert-tight",
             cost=2,
             label="ObjPert, tight",
             kinds=(LOGISTIC,),
-            fit=_rows(lambda p, t: objpert_tight(p.X, p.y, bound=p.bound, epsilon=t.epsilon, delta=DELTA, noise=t.noise)),
+            fit=_rows(lambda p, bound, t: objpert_tight(p.X, p.y, bound=bound, epsilon=t.epsilon, delta=DELTA, noise=t.noise)),
         ),
         Method(
             name="dpsgd",
             cost=3,
             label="DP-SGD, untuned",
-            fit=_rows(lambda p, t: dpsgd(p.X, p.y, kind=p.kind, bound=p.bound, epsilon=t.epsilon, delta=DELTA, noise=t.noise)),
+            fit=_rows(
+                lambda p, bound, t: dpsgd(p.X, p.y, kind=p.kind, bound=bound, epsilon=t.epsilon, delta=DELTA, noise=t.noise)
+            ),
         ),
         Method(name="moments", cost=1, label="moments (ours)", fit=_product("moments")),
         Method(name="task", cost=8, label="task (ours)", fit=_product("task")),

@@ -16,5 +16,5 @@ def nonprivate(problem: Problem) -> Coefficients:
     """The exact fit, least squares or maximum likelihood."""
     if problem.kind == LINEAR:
         return problem.least_squares
-    theta = minimiser(problem.X, problem.y, ridge=RIDGE, b=np.zeros(problem.encoding.size))
-    return Coefficients(theta=theta, encoding=problem.encoding)
+    theta = minimiser(problem.X, problem.y, ridge=RIDGE, b=np.zeros(problem.row_encoding.size))
+    return Coefficients(theta=theta, encoding=problem.row_encoding)

@@ -28,7 +28,7 @@ def diffprivlib(problem: Problem, *, epsilon: float, seed: int) -> Coefficients:
             )
         else:
             model = LogisticRegression(
-                epsilon=epsilon, data_norm=problem.bound, fit_intercept=False, random_state=seed, max_iter=500
+                epsilon=epsilon, data_norm=problem.row_encoding.norm_bound, fit_intercept=False, random_state=seed, max_iter=500
             )
         model.fit(problem.X, problem.y)
-    return Coefficients(theta=np.asarray(model.coef_, np.float64).ravel(), encoding=problem.encoding)
+    return Coefficients(theta=np.asarray(model.coef_, np.float64).ravel(), encoding=problem.row_encoding)

@@ -47,14 +47,19 @@ class Problem:
 
     @cached_property
     def encoding(self) -> Encoding:
-        """The features as the baselines see them: level 0 dropped, with an intercept or without."""
+        """The features as baselines on sufficient statistics see them: level 0 dropped, with an intercept or without."""
         blocks = (b for b in Encoding.paper(self.data.schema) if b.column != self.target)
         return Encoding((intercept(), *blocks) if self.protocol.intercept else tuple(blocks))
 
-    @property
-    def bound(self) -> float:
-        """‖X‖."""
-        return self.encoding.norm_bound
+    @cached_property
+    def row_encoding(self) -> Encoding:
+        """The features as baselines on rows see them: the same, but centred one-hot where there is an intercept.
+
+        Centring makes ‖x‖ smaller, and with it the noise; it costs one redundant column a block, which a ridge does not mind.
+        """
+        if not self.protocol.intercept:
+            return self.encoding
+        return Encoding(tuple(b for b in Encoding.centred(self.data.schema) if b.column != self.target))
 
     @cached_property
     def marginals(self) -> PairMarginals:
@@ -77,7 +82,8 @@ class Problem:
 
     @cached_property
     def X(self) -> Array:
-        return design(self._train, self.encoding.blocks, self.data.schema, rows=self.rows.train.num_rows)
+        """Rows of `row_encoding`."""
+        return design(self._train, self.row_encoding.blocks, self.data.schema, rows=self.rows.train.num_rows)
 
     @cached_property
     def y(self) -> Array:

@@ -1,8 +1,9 @@
 """What is compared with what: splits, trials and scores' rows.
 
 paper   the paper's: 1,000 test rows, at most 50,000 training rows, no intercept, level 0 dropped, 5 trials
-ours    an intercept; 20 trials; logistic regression scored on all rows beyond the training ones, or on a fifth held out where
-        there are fewer than 5,000 of them; linear regression on the paper's 1,000 rows and beside it on all rows beyond
+ours    an intercept, and centred one-hot blocks for baselines on rows; 20 trials; logistic regression scored on all rows beyond
+        the training ones, or on a fifth held out where there are fewer than 5,000 of them; linear regression on the paper's
+        1,000 rows and beside it on all rows beyond
 
 A trial is fresh noise on the same split; its number is the seed. δ = 1e-5 everywhere.
 """
