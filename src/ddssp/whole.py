@@ -35,7 +35,8 @@ def write(path: Path, content: bytes, *, mode: int = 0o644) -> None:
             os.fsync(file.fileno())
         os.chmod(temporary, mode)
         os.replace(temporary, path)
-        sync_folder(path.parent)
+        with suppress(OSError):  # the file is whole; not every file system can say more
+            sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -59,6 +60,8 @@ def _locked(path: Path) -> tuple[int, Path]:
                 return handle, Path(name)
         except BlockingIOError:
             pass
+        except OSError:  # a file system without locks: nobody there can sweep either
+            return handle, Path(name)
         os.close(handle)
 
 

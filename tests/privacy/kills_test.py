@@ -176,3 +176,21 @@ def test_the_inspection_finds_what_it_is_there_for(tmp_path: Path) -> None:
     (tmp_path / "r.ddssp").write_bytes(b"half")
     inspect(tmp_path, 0, [], tally)
     assert (tally.half, tally.unpaid) == (1, 2)
+
+
+def test_a_file_system_without_locks_or_folder_syncs_still_gets_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is spent by then must not be lost to what a network disk cannot do."""
+    import fcntl
+
+    from ddssp import whole
+
+    def unsupported(*_arguments: object) -> None:
+        raise OSError("not supported")
+
+    monkeypatch.setattr(fcntl, "flock", unsupported)
+    monkeypatch.setattr(whole, "sync_folder", unsupported)
+    whole.write(tmp_path / "r", b"whole")
+    assert (tmp_path / "r").read_bytes() == b"whole"
+    assert [p.name for p in tmp_path.iterdir()] == ["r"]
