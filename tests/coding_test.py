@@ -246,3 +246,40 @@ def test_fixed_point_never_leaves_its_bounds(low, width, t, tiny):
 
 def test_plain_takes_a_column_without_chunks():
     assert plain(pa.chunked_array([], pa.string())).to_pylist() == []
+
+
+@pytest.mark.parametrize(
+    "kind", [pa.int8(), pa.uint8(), pa.int16(), pa.uint16(), pa.int32(), pa.uint32(), pa.int64(), pa.uint64()]
+)
+@pytest.mark.parametrize("levels", [4, [3, 1, 2], [-1, 0, 1], [2, 4, 8], [2**40, 2**40 + 1], ["1", "0"]], ids=str)
+def test_integers_are_coded_like_the_same_numbers_as_floats(kind, levels):
+    column = {"kind": "categorical", "levels": levels}
+    info = np.iinfo(str(kind))
+    cells = [
+        None,
+        info.min,
+        info.max,
+        *(v for v in (-2, -1, 0, 1, 2, 3, 4, 5, 8, 2**40, 2**40 + 1) if info.min <= v <= info.max),
+    ]
+    array = pa.array(cells, kind)
+    for settings in (column, column | {"other": "rest"}, column | {"other": "rest", "missing": "rest"}):
+        schema = Schema(columns={"x": settings})
+        got = coded(pa.record_batch({"x": array}), schema)["x"]
+        assert got.tolist() == coded(pa.record_batch({"x": array.cast(pa.float64(), safe=False)}), schema)["x"].tolist()
+        assert (
+            got.tolist()
+            == coded(pa.record_batch({"x": pa.concat_arrays([array] * 3)}).slice(len(array), len(array)), schema)["x"].tolist()
+        )
+
+
+@pytest.mark.parametrize("cells", [["a", "b", None, "zz"], [None, None], [1, 2, None], [1.5, None, 7.0], [True, None]], ids=str)
+def test_dictionaries_are_coded_like_their_cells(cells):
+    columns = {"x": {"kind": "categorical", "levels": ["a", "b", 1, 2], "other": "rest"}}
+    number = {"x": {"kind": "numeric", "low": 0, "high": 5, "indicator": True}}
+    array = pa.array(cells * 50)
+    for schema in (Schema(columns=columns), Schema(columns=number)):
+        expected = coded(pa.record_batch({"x": array}), schema)
+        got = coded(pa.record_batch({"x": array.dictionary_encode()}), schema)
+        assert {k: v.tolist() for k, v in got.items()} == {k: v.tolist() for k, v in expected.items()}
+        part = coded(pa.record_batch({"x": array.dictionary_encode()}).slice(3, 60), schema)
+        assert {k: v.tolist() for k, v in part.items()} == {k: v[3:63].tolist() for k, v in expected.items()}

@@ -30,27 +30,39 @@ def coded(batch: pa.RecordBatch | pa.Table, schema: Schema, columns: Iterable[st
     wanted = tuple(schema.resolved) if columns is None else tuple(columns)
     for name in sources(schema, wanted):
         column = schema.columns[name]
-        array = plain(batch.column(name))
+        array, place = _distinct(batch.column(name))
         if isinstance(column, Numeric):
-            out[name], missing = _numbers(array, column)
+            values, missing = _numbers(array, column)
+            out[name] = values[place]
             if column.indicator:
-                out[f"{name}:missing"] = missing.astype(np.int32)
+                out[f"{name}:missing"] = missing[place].astype(np.int32)
         else:
-            out[name] = _levels(array, column)
+            out[name] = _levels(array, column)[place]
     for name, derived in schema.derived.items():
         if name in wanted:
             column = schema.resolved[name]
-            values = [out[source] for source in derived.of]
+            of = [out[source] for source in derived.of]
             if derived.function == "log1p":
-                raw = np.log1p(values[0])
+                raw = np.log1p(of[0])
             elif isinstance(column, Categorical):
                 second = schema.columns[derived.of[1]].size or 1
-                out[name] = (values[0] * second + values[1]).astype(np.int32)
+                out[name] = (of[0] * second + of[1]).astype(np.int32)
                 continue
             else:
-                raw = values[0] * values[-1].astype(np.float64)
+                raw = of[0] * of[-1].astype(np.float64)
             out[name] = np.clip(raw, column.low, column.high) if isinstance(column, Numeric) else raw
     return {name: out[name] for name in wanted}
+
+
+def _distinct(array: pa.Array | pa.ChunkedArray) -> tuple[pa.Array, NDArray[np.int32] | slice]:
+    """Cells, and where in them each row's is: all of them in order, or those of a dictionary shorter than the column."""
+    if not isinstance(array, pa.DictionaryArray) or len(array.dictionary) >= len(array):
+        return plain(array), slice(None)
+    cells = plain(array.dictionary)
+    missing, place = _bits(array.indices.is_null()), _raw(array.indices.cast(pa.int32()), np.int32)
+    if not missing.any():
+        return cells, place
+    return pa.concat_arrays([cells, pa.nulls(1, cells.type)]), np.where(missing, len(cells), place).astype(np.int32)
 
 
 def sources(schema: Schema, columns: Iterable[str]) -> tuple[str, ...]:
@@ -76,10 +88,18 @@ def level_codes(values: NDArray[np.float64] | NDArray[np.int32], column: AnyColu
 
 def numerators(values: NDArray[np.float64] | NDArray[np.int32], block: Block) -> NDArray[np.int64]:
     """Integer numerator of a scalar block for each record."""
-    if block.numerators is None:
-        scaled = (values - block.centre) / block.half * block.denominator
-        return np.clip(np.rint(scaled), -block.denominator, block.denominator).astype(np.int64)
-    return np.asarray(block.numerators[0][values.astype(np.intp)])
+    return fixed_point(values, block).astype(np.int64)
+
+
+def fixed_point(values: NDArray[np.float64] | NDArray[np.int32], block: Block) -> NDArray[np.float64] | NDArray[np.int64]:
+    """`numerators`, in whichever type they arise."""
+    if block.numerators is not None:
+        return np.asarray(block.numerators[0][values])
+    scaled: NDArray[np.float64] = values - np.float64(block.centre)
+    scaled /= block.half
+    scaled *= block.denominator
+    np.rint(scaled, out=scaled)
+    return np.clip(scaled, -block.denominator, block.denominator, out=scaled)
 
 
 def design(values: Coded, blocks: Iterable[Block], schema: Schema, rows: int | None = None) -> NDArray[np.float64]:
@@ -137,7 +157,9 @@ def as_float(array: pa.Array) -> NDArray[np.float64]:
     elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
         return out
     values = _raw(array.cast(pa.float64(), safe=False), np.float64) + 0.0  # −0 is 0
-    return np.where(_bits(array.is_null()), np.nan, values)
+    if array.null_count:
+        values[_bits(array.is_null())] = np.nan
+    return np.asarray(values)
 
 
 def _raw(array: pa.Array, kind: Any) -> NDArray[Any]:
@@ -155,10 +177,11 @@ def _bits(array: pa.BooleanArray) -> NDArray[np.bool_]:
 
 
 def _numbers(array: pa.Array, column: Numeric) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
-    raw = as_float(array)
-    missing = np.isnan(raw)
-    fill = column.middle if column.fill is None else column.fill
-    return np.where(missing, fill, np.clip(raw, column.low, column.high)), missing
+    values = as_float(array)
+    missing = np.isnan(values)
+    np.clip(values, column.low, column.high, out=values)
+    values[missing] = column.middle if column.fill is None else column.fill
+    return values, missing
 
 
 def _levels(array: pa.Array, column: Ordinal | Categorical | Boolean) -> NDArray[np.int32]:
@@ -172,6 +195,8 @@ def _levels(array: pa.Array, column: Ordinal | Categorical | Boolean) -> NDArray
         codes = np.where(codes < 0, _by_text(pc.ascii_trim_whitespace(array), words), codes)
         codes = np.where(codes < 0, _by_value(as_float(array), _values(column, text=True)), codes)
         missing = _bits(array.is_null())
+    elif (table := _consecutive(array.type, column)) is not None:
+        return _by_integer(array, *table)
     else:
         values = as_float(array)
         codes = _by_value(values, _values(column, text=False))
@@ -188,6 +213,28 @@ def _by_text(array: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int32]:
     position = pc.index_in(array, known)
     found = np.where(_bits(position.is_null()), len(words), _raw(position, np.int32))
     return np.asarray(np.array([*codes.values(), -1], np.int32)[found])
+
+
+def _consecutive(kind: pa.DataType, column: Ordinal | Categorical | Boolean) -> tuple[int, NDArray[np.int32]] | None:
+    """First level and codes by place, then the fallback's and the missing code; None unless levels are numbers one apart and
+    cells integers, which floats hold exactly near them."""
+    known = _values(column, text=False)
+    low = min(known, default=0.5)
+    if not pa.types.is_integer(kind) or pa.types.is_uint64(kind) or not low.is_integer() or abs(low) > 2**52:
+        return None
+    if set(known) != {low + i for i in range(len(known))}:
+        return None
+    codes = [known[low + i] for i in range(len(known))]
+    return int(low), np.array([*codes, column.fallback, column.missing_code], np.int32)
+
+
+def _by_integer(array: pa.Array, low: int, codes: NDArray[np.int32]) -> NDArray[np.int32]:
+    """The code of each integer; below the first level the difference wraps around and is far above the last."""
+    place = (_raw(array, str(array.type)).astype(np.int64) - low).view(np.uint64)
+    np.minimum(place, np.uint64(len(codes) - 2), out=place)
+    if array.null_count:
+        place[_bits(array.is_null())] = len(codes) - 1
+    return np.asarray(codes[place.view(np.int64)])
 
 
 def _by_value(values: NDArray[np.float64], codes: Mapping[float, int]) -> NDArray[np.int32]:

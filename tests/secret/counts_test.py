@@ -216,7 +216,7 @@ def test_a_layout_too_large_is_refused():
     schema = Schema(columns={"x": {"kind": "categorical", "levels": 2}})
     layout = Layout(schema=schema, tables=(("x", 10**6),), numbers=())
     with pytest.raises(TooLargeError):
-        Counts.zero(layout)
+        Counts.of([], layout)
 
 
 def test_layout_counts_tables_for_levels_and_numbers_for_scalars():

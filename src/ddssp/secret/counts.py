@@ -1,11 +1,10 @@
-"""The kernel: batches of codes → exact pair counts and integer Gram blocks, in one pass; memory is bounded by the domain."""
+"""Batches of rows → exact pair counts and integer Gram blocks, in one pass; memory is bounded by the domain."""
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from itertools import combinations
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,13 +12,18 @@ import pyarrow as pa
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from ddssp.coding import Coded, coded, level_codes, numerators
+from ddssp.coding import Coded, coded, fixed_point, level_codes
 from ddssp.domain import require_fit
 from ddssp.encoding import Block
 from ddssp.schema import Schema
+from ddssp.secret import kernel
+from ddssp.secret.kernel import Codes, Pairs, Tallying
 
 ROWS = 2**16
 """Rows handled at once: sums of 2^16 products of 16-bit integers are exact in float64."""
+
+MOST = 2**30
+"""Rows of one partial sum: sums of 2^30 products of 16-bit integers are exact in 64 bits."""
 
 
 class Secret:
@@ -56,84 +60,142 @@ class Layout:
     def columns(self) -> tuple[str, ...]:
         return (*(name for name, _ in self.tables), *(b.column for b in self.numbers if b.column))
 
+    @cached_property
+    def pairs(self) -> Pairs:
+        return Pairs.of([m for _, m in self.tables])
+
+    @cached_property
+    def width(self) -> int:
+        """How many integers are counted in all."""
+        levels, q = sum(m for _, m in self.tables), len(self.numbers)
+        return 1 + levels + self.pairs.cells + q + q * q + q * levels
+
+    def parts(self, flat: NDArray[Any]) -> dict[str, NDArray[Any]]:
+        """Views of one long vector of all statistics: n, level counts, pair counts, sums, products, sums by level."""
+        levels, q = sum(m for _, m in self.tables), len(self.numbers)
+        sizes = {"n": 1, "one": levels, "pair": self.pairs.cells, "sums": q, "gram": q * q, "cross": q * levels}
+        ends = np.cumsum([0, *sizes.values()])
+        return {name: flat[a:b] for name, a, b in zip(sizes, ends[:-1], ends[1:], strict=True)}
+
     def check(self) -> None:
         """Refuses a layout too large to hold."""
         require_fit(dict(self.tables) | {name: 1 for name in self.columns if name not in dict(self.tables)})
 
 
-@dataclass(eq=False, repr=False)
-class Counts(Secret):
-    """Exact statistics of the rows seen so far: int64, and Python integers for sums of products, which outgrow it first."""
+class Tally(Secret):
+    """Sums over the rows seen so far, at most MOST, in 64-bit integers."""
 
-    layout: Layout
-    n: int = 0
-    one: dict[str, NDArray[np.int64]] = field(default_factory=dict)
-    pair: dict[tuple[str, str], NDArray[np.int64]] = field(default_factory=dict)
-    sums: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, np.int64))
-    gram: NDArray[Any] = field(default_factory=lambda: np.zeros((0, 0), object))
-    cross: dict[str, NDArray[np.int64]] = field(default_factory=dict)
-
-    @classmethod
-    def zero(cls, layout: Layout) -> Counts:
+    def __init__(self, layout: Layout, *, tallying: Tallying | None = None, threads: int | None = None) -> None:
         layout.check()
-        q = len(layout.numbers)
-        size = dict(layout.tables)
-        return cls(
-            layout=layout,
-            one={j: np.zeros(m, np.int64) for j, m in layout.tables},
-            pair={(j, k): np.zeros((size[j], size[k]), np.int64) for j, k in combinations(size, 2)},
-            sums=np.zeros(q, np.int64),
-            gram=np.zeros((q, q), object),
-            cross={j: np.zeros((q, m), np.int64) for j, m in layout.tables},
-        )
+        self._layout, self._tallying, self._threads = layout, tallying, threads
+        self.flat: NDArray[np.int64] = np.zeros(layout.width, np.int64)
+        self._parts = layout.parts(self.flat)
+        self._ends = np.cumsum([0, *(m for _, m in layout.tables)])
+
+    @property
+    def rows(self) -> int:
+        return int(self._parts["n"][0])
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Counts one batch."""
         for start in range(0, batch.num_rows, ROWS):
-            values = coded(batch.slice(start, ROWS), self.layout.schema, self.layout.columns)
-            self._add_codes(_codes(values, self.layout), _numbers(values, self.layout), min(ROWS, batch.num_rows - start))
+            part = batch.slice(start, ROWS)
+            self._add(coded(part, self._layout.schema, self._layout.columns), part.num_rows)
 
-    def _add_codes(self, codes: dict[str, NDArray[np.int32]], numbers: NDArray[np.float64], rows: int) -> None:
-        self.n += rows
-        self.sums += _exact(numbers.sum(0))
-        self.gram += _exact(numbers.T @ numbers).astype(object)
-        for j, m in self.layout.tables:
-            self.one[j] += np.bincount(codes[j], minlength=m)
-            if numbers.shape[1]:
+    def _add(self, values: Coded, rows: int) -> None:
+        codes, numbers = _codes(values, self._layout, rows), _numbers(values, self._layout, rows)
+        q = len(numbers)
+        self._parts["n"] += rows
+        self._parts["sums"] += _exact(numbers.sum(1))
+        self._parts["gram"].reshape(q, q)[...] += _exact(numbers @ numbers.T)
+        for j, (_, m) in enumerate(self._layout.tables):
+            a, b = self._ends[j], self._ends[j + 1]
+            self._parts["one"][a:b] += np.bincount(codes[j], minlength=m)
+            if q:
                 indicators = sp.csr_array((np.ones(rows), codes[j], np.arange(rows + 1)), shape=(rows, m))
-                self.cross[j] += _exact((indicators.T @ numbers).T)
-        for (j, k), table in self.pair.items():
-            b = table.shape[1]
-            _tally(table, codes[j] * np.int32(b) + codes[k])
+                self._parts["cross"][q * a : q * b].reshape(m, q)[...] += _exact(indicators.T @ numbers.T)
+        if len(codes) > 1:
+            self._tally()(codes, self._layout.pairs, self._parts["pair"])
+
+    def _tally(self) -> Tallying:
+        earned = self.rows * len(self._layout.pairs.left) >= kernel.EARNED
+        if self._tallying is None and (earned or kernel.is_loaded()):
+            self._tallying = kernel.compiled(self._threads) or kernel.tallied
+        return self._tallying or kernel.tallied
 
 
-def counts(batches: Iterable[pa.RecordBatch], layout: Layout) -> Counts:
-    """Exact counts of all rows, one pass."""
-    total = Counts.zero(layout)
+@dataclass(eq=False, repr=False, kw_only=True)
+class Counts(Secret):
+    """Exact statistics of all rows: int64, and Python integers for sums of products, which outgrow it first."""
+
+    layout: Layout
+    n: int
+    one: dict[str, NDArray[np.int64]]
+    pair: dict[tuple[str, str], NDArray[np.int64]]
+    sums: NDArray[np.int64]
+    gram: NDArray[Any]
+    cross: dict[str, NDArray[np.int64]]
+
+    @classmethod
+    def of(cls, partials: Iterable[NDArray[np.int64]], layout: Layout) -> Counts:
+        """The sum of partial sums, each record in exactly one of them."""
+        layout.check()
+        flat, q = np.zeros(layout.width, np.int64), len(layout.numbers)
+        gram = np.zeros((q, q), object)
+        for partial in partials:
+            flat += partial
+            gram += layout.parts(flat)["gram"].reshape(q, q)
+            layout.parts(flat)["gram"][:] = 0
+        parts, pairs = layout.parts(flat), layout.pairs
+        names, ends = [name for name, _ in layout.tables], np.cumsum([0, *(m for _, m in layout.tables)])
+        shapes = pairs.sizes[np.stack([pairs.left, pairs.right])].T
+        return cls(
+            layout=layout,
+            n=int(parts["n"][0]),
+            one={name: parts["one"][a:b] for name, a, b in zip(names, ends[:-1], ends[1:], strict=True)},
+            pair={
+                (names[j], names[k]): parts["pair"][a:b].reshape(shape)
+                for j, k, a, b, shape in zip(pairs.left, pairs.right, pairs.start[:-1], pairs.start[1:], shapes, strict=True)
+            },
+            sums=parts["sums"],
+            gram=gram,
+            cross={
+                name: parts["cross"][q * a : q * b].reshape(b - a, q).T
+                for name, a, b in zip(names, ends[:-1], ends[1:], strict=True)
+            },
+        )
+
+
+def partials(batches: Iterable[pa.RecordBatch], layout: Layout, *, threads: int | None = None) -> Iterator[NDArray[np.int64]]:
+    """Sums over all rows, in as few vectors as are safe from overflow; at least one."""
+    tally = Tally(layout, threads=threads)
     for batch in batches:
-        total.add(batch)
-    return total
+        if tally.rows + batch.num_rows > MOST:
+            yield tally.flat
+            tally = Tally(layout, threads=threads)
+        tally.add(batch)
+    yield tally.flat
 
 
-def _tally(table: NDArray[np.int64], cells: NDArray[np.int32]) -> None:
-    """Adds 1 to each of the table's `cells`; a table far larger than the chunk is not walked through."""
-    if table.size <= 4 * ROWS:
-        table += np.bincount(cells, minlength=table.size).reshape(table.shape)
-    else:
-        where, times = np.unique(cells, return_counts=True)
-        table.reshape(-1)[where] += times
+def counts(batches: Iterable[pa.RecordBatch], layout: Layout, *, threads: int | None = None) -> Counts:
+    """Exact counts of all rows, one pass."""
+    return Counts.of(partials(batches, layout, threads=threads), layout)
 
 
-def _codes(values: Coded, layout: Layout) -> dict[str, NDArray[np.int32]]:
-    return {j: level_codes(values[j], layout.schema.resolved[j]) for j, _ in layout.tables}
+def _codes(values: Coded, layout: Layout, rows: int) -> Codes:
+    """ "d rows" """
+    out = layout.pairs.codes(rows)
+    for j, (name, _) in enumerate(layout.tables):
+        out[j] = level_codes(values[name], layout.schema.resolved[name])
+    return out
 
 
-def _numbers(values: Coded, layout: Layout) -> NDArray[np.float64]:
-    """ "n q" integers in float64, for BLAS."""
-    columns: Sequence[NDArray[np.int64]] = [numerators(values[b.column], b) for b in layout.numbers if b.column]
-    if not columns:
-        return np.zeros((functools.reduce(max, map(len, values.values()), 0), 0))
-    return np.stack(columns, axis=1).astype(np.float64)
+def _numbers(values: Coded, layout: Layout, rows: int) -> NDArray[np.float64]:
+    """ "q rows" integers in float64, for BLAS."""
+    out = np.empty((len(layout.numbers), rows))
+    for i, block in enumerate(layout.numbers):
+        out[i] = fixed_point(values[block.column or ""], block)
+    return out
 
 
 def _exact(sums: NDArray[np.float64]) -> NDArray[np.int64]:
