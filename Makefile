@@ -11,12 +11,15 @@ else
   packages = $(BIN)/python -m pip install --quiet --disable-pip-version-check $(1)
 endif
 
-.PHONY: help install demo test lint bench peers audit mutants fuzz faults clean
+.PHONY: help install demo test lint bench peers audit mutants fuzz faults clean docs explorer screenshots
 
 help:
 	@echo 'make demo     release a health survey privately, fit it, compare with the exact regression'
 	@echo 'make test     ruff, mypy and all tests'
 	@echo 'make lint     ruff and mypy'
+	@echo 'make docs     the documentation, into site/'
+	@echo 'make explorer build the page of `ddssp report` from explorer/ (needs Node)'
+	@echo 'make screenshots  pictures of README and docs (needs Chromium)'
 	@echo 'make bench    accuracy and speed of the moments mechanism (needs the paper'"'"'s datasets, DDSSP_DATA)'
 	@echo 'make peers    diffprivlib on the same problems, in .venv-peers, into results/ (needs DDSSP_DATA too)'
 	@echo 'make audit    attack releases and their twins with 0.7 of the noise; an hour on two cores'
@@ -48,7 +51,21 @@ install: .venv/.dev
 demo: .venv/.demo
 	@$(BIN)/ddssp demo
 
-test: lint
+# Node and Chromium are optional: without them the tests of the page that need them say so and are left out.
+explorer/node_modules/.ready: explorer/package-lock.json
+	@if command -v npm >/dev/null; then echo 'installing what the explorer page is built with'; \
+	  (cd explorer && npm ci --silent && touch node_modules/.ready) || echo 'npm could not install it; some tests will be left out'; fi
+
+explorer: explorer/node_modules/.ready
+	cd explorer && npm run --silent check && npm run --silent build
+
+docs: .venv/.dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+screenshots: .venv/.dev
+	$(BIN)/python scripts/screenshots.py docs/images
+
+test: lint explorer/node_modules/.ready
 	$(BIN)/python -m pytest -n auto
 
 lint: .venv/.dev

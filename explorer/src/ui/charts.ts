@@ -84,7 +84,7 @@ export function heatMap(pairs: readonly Pair[], columns: readonly string[], widt
         ? Plot.text(both, {
           x: "left", y: "right", fontSize: Math.min(11, cell / 3.2),
           text: (p: Pair) => (clear(p) ? p.value.toFixed(2).replace("-", "−").replace("0.", ".") : "·"),
-          fill: (p: Pair) => (clear(p) && Math.abs(p.value) > 0.5 ? "var(--paper)" : "var(--ink)"),
+          fill: (p: Pair) => (clear(p) && Math.abs(p.value) > 0.7 ? "var(--paper)" : "var(--ink)"),
         })
         : null,
     ],

@@ -65,6 +65,7 @@ def demo(
     """Release a health survey privately, fit doctor visits from the release, and compare with the exact regression."""
     import ddssp
     from ddssp.cli.show import emit_json, note, progress
+    from ddssp.report.page import write
 
     _require_own(folder)
     survey = _survey()
@@ -75,6 +76,7 @@ def demo(
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "schema.toml").write_text(_declared(), encoding="utf-8")
     release.save(folder / "survey.ddssp", force=True)
+    write(release, folder / "report.html", file="survey.ddssp", force=True)
     fit = ddssp.load(folder / "survey.ddssp").linear(TARGET)
     results = _results(survey, fit)
     (folder / "results.json").write_text(json.dumps(results, indent=2) + "\n", encoding="utf-8")
@@ -134,7 +136,7 @@ def _tell(results: dict[str, Any], folder: Path) -> None:
         "More than 20 visits a year count as 20, here and in the exact regression: bounds are declared, never read from rows."
     )
     print(f"The unit of privacy is a {results['unit']}: the survey has 5,912 people with up to five rows each.")
-    print(f"Left in {folder}/: schema.toml, survey.ddssp, results.json.")
+    print(f"Left in {folder}/: schema.toml, survey.ddssp, results.json and report.html, to be opened in a browser.")
     print(f"Next, at no further privacy cost: ddssp fit {folder}/survey.ddssp --target disea")
 
 

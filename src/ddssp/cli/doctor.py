@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shutil
 import sqlite3
 import sys
 from importlib import metadata
@@ -17,7 +16,7 @@ EXTRAS = {
     "speed": ("numba", "faster counting"),
     "duckdb": ("duckdb", "DuckDB relations and SQL sources"),
     "polars": ("polars", "polars frames"),
-    "spark": ("pyspark", "Spark frames"),
+    "spark": ("pyspark", "Spark frames, through toArrow()"),
     "sklearn": ("scikit-learn", "DPLinearRegression and the other estimators"),
     "report": ("matplotlib", "fit --plot"),
     "demo": ("statsmodels", "ddssp demo"),
@@ -73,14 +72,10 @@ def diagnosis() -> dict[str, Any]:
 
 
 def _engines() -> dict[str, dict[str, object]]:
-    duckdb, spark, java = _version("duckdb"), _version("pyspark"), shutil.which("java")
+    duckdb = _version("duckdb")
     return {
         "arrow": {"ready": _version("pyarrow") is not None, "note": "Parquet, CSV, frames in memory"},
-        "duckdb": {"ready": duckdb is not None, "note": "" if duckdb else "pip install 'ddssp[duckdb]'"},
-        "spark": {
-            "ready": spark is not None and java is not None,
-            "note": "pip install 'ddssp[spark]'" if spark is None else "" if java else "needs Java on the path",
-        },
+        "duckdb": {"ready": duckdb is not None, "note": "DuckDB relations" if duckdb else "pip install 'ddssp[duckdb]'"},
     }
 
 

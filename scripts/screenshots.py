@@ -1,0 +1,95 @@
+"""Takes the pictures of README and docs: report, explorer and command line, of the demo. `make screenshots` runs it.
+
+python scripts/screenshots.py docs/images
+"""
+
+from __future__ import annotations
+
+import html
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from playwright.sync_api import sync_playwright
+
+COMMAND = str(Path(sys.executable).with_name("ddssp"))
+
+TERMINAL = """<!doctype html><meta charset="utf-8"><style>
+body {{ margin: 0; background: #1d2025; color: #e8e6e1; padding: 22px 28px; width: max-content; }}
+body {{ font: 15px/1.45 "DejaVu Sans Mono", ui-monospace, monospace; }}
+b {{ color: #8ecbff; font-weight: 600; }} pre {{ margin: 0 0 1.2em; font: inherit; }}
+</style>{body}"""
+
+
+def ran(folder: Path, *words: str) -> str:
+    """A command and what it printed, as it looks in a terminal."""
+    done = subprocess.run([COMMAND, *words], cwd=folder, capture_output=True, text=True, check=True)
+    text = (done.stderr + done.stdout).strip("\n")
+    return f"<pre><b>$ ddssp {html.escape(' '.join(words))}</b>\n{html.escape(text)}</pre>"
+
+
+def session(folder: Path) -> str:
+    """The demo, then a fit with intervals and the report."""
+    parts = [
+        ran(folder, "demo"),
+        ran(folder, "fit", "ddssp-demo/survey.ddssp", "--target", "disea", "--features", "physlm,hlthg,hlthf,hlthp"),
+        ran(folder, "report", "ddssp-demo/survey.ddssp", "-o", "survey.html"),
+    ]
+    return TERMINAL.format(body="".join(parts))
+
+
+def opened(browser: Any, address: str, width: int, height: int, *, dark: bool = False) -> Any:
+    context = browser.new_context(
+        viewport={"width": width, "height": height}, device_scale_factor=2, color_scheme="dark" if dark else "light"
+    )
+    page = context.new_page()
+    page.goto(address)
+    return page
+
+
+def report_pictures(browser: Any, report: Path, out: Path) -> None:
+    page = opened(browser, report.as_uri(), 1200, 860)
+    page.wait_for_selector("#explorer .results table")
+    page.screenshot(path=out / "report.png")
+    page.evaluate("document.querySelector('#explorer').scrollIntoView({behavior: 'instant'})")
+    page.set_viewport_size({"width": 1200, "height": 1180})
+    page.wait_for_timeout(400)
+    page.screenshot(path=out / "explorer.png")
+    page.locator("#pairs .chart").screenshot(path=out / "pairs.png")
+    dark = opened(browser, f"{report.as_uri()}#model=linear&target=disea", 380, 760, dark=True)
+    dark.wait_for_selector("#explorer .results table")
+    dark.evaluate("document.querySelector('#explorer .results').scrollIntoView({behavior: 'instant'})")
+    dark.wait_for_timeout(400)
+    dark.screenshot(path=out / "phone.png")
+
+
+def main(out: Path) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
+        folder = Path(name)
+        (folder / "terminal.html").write_text(session(folder), encoding="utf-8")
+        path = playwright.chromium.executable_path
+        browser = playwright.chromium.launch(
+            executable_path=path if Path(path).exists() else shutil.which("chromium"), args=["--no-sandbox"]
+        )
+        terminal = opened(browser, (folder / "terminal.html").as_uri(), 1200, 700)
+        terminal.locator("body").screenshot(path=out / "command-line.png")
+        report_pictures(browser, folder / "survey.html", out)
+        preview = [COMMAND, "release", "survey.csv", "-s", "ddssp-demo/schema.toml", "-e", "1", "-d", "1e-6", "--dry-run"]
+        columns = re.findall(r"^\[columns\.(\w+)\]", (folder / "ddssp-demo/schema.toml").read_text(), re.MULTILINE)
+        (folder / "survey.csv").write_text(",".join(columns) + "\n", encoding="utf-8")
+        subprocess.run(
+            [*preview, "--report", "preview.html", "--records", "20000"], cwd=folder, check=True, capture_output=True
+        )
+        page = opened(browser, (folder / "preview.html").as_uri(), 1000, 820)
+        page.wait_for_selector("#accuracy svg")
+        page.screenshot(path=out / "preview.png")
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images"))
