@@ -262,8 +262,8 @@ def test_integers_are_coded_like_the_same_numbers_as_floats(kind, levels):
         *(v for v in (-2, -1, 0, 1, 2, 3, 4, 5, 8, 2**40, 2**40 + 1) if info.min <= v <= info.max),
     ]
     array = pa.array(cells, kind)
-    for settings in (column, column | {"other": "rest"}, column | {"other": "rest", "missing": "rest"}):
-        schema = Schema(columns={"x": settings})
+    for declared in (column, column | {"other": "rest"}, column | {"other": "rest", "missing": "rest"}):
+        schema = Schema(columns={"x": declared})
         got = coded(pa.record_batch({"x": array}), schema)["x"]
         assert got.tolist() == coded(pa.record_batch({"x": array.cast(pa.float64(), safe=False)}), schema)["x"].tolist()
         assert (
