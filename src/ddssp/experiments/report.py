@@ -58,7 +58,11 @@ def _head(summary: Summary) -> list[Part]:
             f"{MEANING[summary.protocol]} δ = {DELTA:g}, up to {summary.trials()} trials (fresh noise on a fixed split, seeds "
             f"from 0), mean ± standard error, {os.cpu_count()} cores. The noise is reproducible, hence not private.{warning}"
         ),
-        Paragraph(f"`ddssp reproduce --data DIR -o results/ --protocol {summary.protocol}` makes this page again."),
+        Paragraph(
+            f"`ddssp reproduce --data DIR -o results/ --protocol {summary.protocol}` makes this page again and goes on where "
+            "it was stopped; `--quick` gives a first look; `--model-size 200` is the paper's limit for AIM's graphical model, "
+            "of which it never used more than 9.2 MB; `make peers` adds diffprivlib; `ddssp.experiments.raw` reads raw files."
+        ),
         Image(f"{FIGURES}/scores.svg", "Test MSE of linear regression and AUC of logistic regression against ε"),
     ]
 
