@@ -216,11 +216,18 @@ def report(arguments: argparse.Namespace) -> None:
     latest = {(*(r.get(k) for k in keys), r["seed"]): r for r in lines if "exact" not in r}
     for key, r in latest.items():
         groups[key[:-1]].append(r)
-    text = "\n".join([*_releases(groups, exact), *_rows(groups)])
+    text = "\n".join([HEADER, *_releases(groups, exact), *_rows(groups)])
     print(text)
     if arguments.output:
         Path(arguments.output).write_text(text + "\n", encoding="utf-8")
 
+
+HEADER = """# AIM releases
+
+`python benchmarks/aim.py run …` and `report`; ± is one standard error of the mean over seeds. CPU s: processor time of one
+thread, counting included, median and largest. TV: total variation between released and exact tables, mean over all pairs.
+Paper's protocol: no intercept, level 0 dropped, plain least squares, as the reference fits; product's fit: `Release.linear`,
+which has an intercept. ref.: the paper's implementation, mean of 1 to 4 seeds, so its own error is that of 1 to 4 of our seeds."""
 
 Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
 

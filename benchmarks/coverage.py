@@ -90,7 +90,7 @@ class Tally:
         often = self.printed >= self.releases / 2
         worst = f"{(self.covered[often] / self.printed[often]).min():.3f}" if often.any() else "–"
         share = printed / (self.releases * len(self.printed))
-        cells = (name, f"{epsilon:g}", f"{share:.0%}", f"{self.covered.sum() / printed:.3f}", worst)
+        cells = (name, f"{epsilon:g}", f"{share:.1%}", f"{self.covered.sum() / printed:.3f}", worst)
         return f"| {' | '.join(cells)} | {self.naive.sum() / printed:.3f} |"
 
 
