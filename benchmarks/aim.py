@@ -227,7 +227,7 @@ HEADER = """# AIM releases
 `python benchmarks/aim.py run …` and `report`; ± is one standard error of the mean over seeds. CPU s: processor time of one
 thread, counting included, median and largest. TV: total variation between released and exact tables, mean over all pairs.
 Paper's protocol: no intercept, level 0 dropped, plain least squares, as the reference fits; product's fit: `Release.linear`,
-which has an intercept. ref.: the paper's implementation, mean of 1 to 4 seeds, so its own error is that of 1 to 4 of our seeds."""
+which has an intercept. ref.: the paper's implementation, mean of 1 to 4 seeds, so its own error is that of as few of ours."""
 
 Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
 
