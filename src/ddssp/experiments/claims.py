@@ -149,8 +149,11 @@ def runtime(summary: Summary, pair_cells: Mapping[str, int]) -> Claim:
     }
     means = {k: v for k, v in means.items() if len(v) > 1}
     growth = [v[max(v)] > v[min(v)] for v in means.values()]
-    sizes = [pair_cells[name] for _, name in means]
-    rank = [rank_correlation(sizes, [v.get(e, np.nan) for v in means.values()]) for e in summary.epsilons() if len(means) > 2]
+    rank = []
+    for e in summary.epsilons():
+        timed = [(pair_cells[name], v[e]) for (_, name), v in means.items() if e in v]
+        if len(timed) > 2:
+            rank.append(rank_correlation([size for size, _ in timed], [seconds for _, seconds in timed]))
     rows = [
         [f"{name} ({kind})", f"{pair_cells[name]:,}", *(f"{v[e]:.1f}" if e in v else "" for e in summary.epsilons())]
         for (kind, name), v in sorted(means.items(), key=lambda item: pair_cells[item[0][1]])
