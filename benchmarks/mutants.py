@@ -26,20 +26,27 @@ KEPT = ROOT / "build" / "mutants.json"
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """One planted bug: where, what, and the tests that should notice."""
+    """One planted bug: where, what (one place, or several), and the tests that should notice."""
 
     name: str
     file: str
-    old: str
-    new: str
+    old: str | list[str]
+    new: str | list[str]
     tests: list[str]
+
+    @property
+    def edits(self) -> list[tuple[str, str]]:
+        old, new = ([x] if isinstance(x, str) else x for x in (self.old, self.new))
+        return list(zip(old, new, strict=True))
 
     def applied(self, source: Path) -> str:
         """The file's text with the bug in it."""
         text = (source / self.file).read_text(encoding="utf-8")
-        if text.count(self.old) != 1:
-            raise ValueError(f"mutant {self.name!r}: its place must occur once in {self.file}, got {text.count(self.old)}.")
-        return text.replace(self.old, self.new)
+        for old, new in self.edits:
+            if text.count(old) != 1:
+                raise ValueError(f"mutant {self.name!r}: its place must occur once in {self.file}, got {text.count(old)}.")
+            text = text.replace(old, new)
+        return text
 
 
 def catalogue() -> list[Mutant]:
