@@ -29,7 +29,7 @@ STYLES: dict[str, dict[str, Any]] = {
     "auto": {"color": "#004d38", "marker": "*", "markersize": 9},
     "diffprivlib": {"color": "#56b4e9", "marker": "h"},
 }
-"""Drawn methods; `ssp` is off the scale nearly everywhere and `task` is what `auto` takes."""
+"""Drawn methods; `task` is what `auto` takes, and `ssp` is off the scale, as is every MSE above that of guessing, 1."""
 
 
 def figure(summary: Summary, folder: Path) -> None:
@@ -66,7 +66,7 @@ def _panel(ax: Any, summary: Summary, kind: str, name: str) -> dict[str, Any]:
             if found is not None:
                 handles[METHODS[method].label] = ax.axhline(found.value, **STYLES[method])
             continue
-        means = {e: m for e in summary.epsilons() if (m := summary.mean(kind, name, method, e)) is not None}
+        means = {e: m for e in summary.epsilons() if (m := summary.mean(kind, name, method, e)) is not None and m.value <= 1}
         if means:
             handles[METHODS[method].label] = ax.errorbar(
                 list(means), [m.value for m in means.values()], [np.nan_to_num(m.error) for m in means.values()],
@@ -79,7 +79,6 @@ def _panel(ax: Any, summary: Summary, kind: str, name: str) -> dict[str, Any]:
     ax.minorticks_off()
     if kind == LINEAR:
         ax.set_yscale("log")
-        ax.set_ylim(top=min(1.0, ax.get_ylim()[1]))
     ax.grid(alpha=0.3, linewidth=0.5)
     return handles
 

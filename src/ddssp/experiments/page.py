@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -31,26 +32,31 @@ class Paragraph:
 
     @property
     def html(self) -> str:
-        return f"<p>{escape(self.text)}</p>"
+        return "<p>" + re.sub("`([^`]+)`", r"<code>\1</code>", escape(self.text)) + "</p>"
 
 
 @dataclass(frozen=True)
 class Table:
-    """Words to the left in the first column, numbers to the right in the others."""
+    """Words to the left in the first columns, numbers to the right in the others."""
 
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+    words: int = 1
 
     @property
     def markdown(self) -> str:
-        lines = [self.head, ["---"] * len(self.head), *self.rows]
+        lines = [self.head, ["---" if i < self.words else "---:" for i in range(len(self.head))], *self.rows]
         return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
 
     @property
     def html(self) -> str:
-        head = "".join(f"<th>{escape(c)}</th>" for c in self.head)
-        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in row) + "</tr>\n" for row in self.rows)
-        return f'<div class="wide"><table><thead><tr>{head}</tr></thead>\n<tbody>{body}</tbody></table></div>'
+        head = self._line("th", self.head)
+        body = "\n".join(self._line("td", row) for row in self.rows)
+        return f'<div class="wide"><table><thead>{head}</thead>\n<tbody>{body}</tbody></table></div>'
+
+    def _line(self, tag: str, cells: Sequence[str]) -> str:
+        kinds = (' class="word"' if i < self.words else "" for i in range(len(cells)))
+        return "<tr>" + "".join(f"<{tag}{k}>{escape(c)}</{tag}>" for k, c in zip(kinds, cells, strict=True)) + "</tr>"
 
 
 @dataclass(frozen=True)
@@ -74,7 +80,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto
 body { color: #1a1a1a; background: #fff }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums }
 th, td { padding: .2rem .6rem; border-bottom: 1px solid #ddd; text-align: right; vertical-align: top }
-th:first-child, td:first-child { text-align: left }
+.word { text-align: left }
 .wide { overflow-x: auto } img { max-width: 100% } figure { margin: 1rem 0 }
 """
 

@@ -40,7 +40,7 @@ def write(records: Records, folder: Path, directory: str | Path, protocol: str) 
     figure(summary, folder / FIGURES)
     chebyshev_figure(folder / FIGURES)
     held = [datasets.dataset(n, directory) for n in dict.fromkeys([*summary.datasets(LINEAR), *summary.datasets(LOGISTIC)])]
-    found = claims(summary, {d.name: pair_cells(d) for d in held}) if protocol == PAPER.name else []
+    found = claims(summary, {d.name: log_domain(d) for d in held}) if protocol == PAPER.name else []
     parts = [*_head(summary), *_verdicts(found), *_scores(summary), *_runtimes(summary), *_datasets(summary, held)]
     parts += _agreement([Summary(runs, p) for p in PROTOCOLS])
     parts += _chebyshev()
@@ -71,10 +71,10 @@ def _verdicts(found: Sequence[Claim]) -> list[Part]:
     if not found:
         return []
     parts: list[Part] = [Heading("The paper's claims")]
-    parts.append(Table(["claim", "verdict", "measured"], [[c.statement, c.verdict.value, c.measured] for c in found]))
+    parts.append(Table(["claim", "verdict", "measured"], [[c.statement, c.verdict.value, c.measured] for c in found], words=3))
     for c in found:
         if c.verdict is not Verdict.UNKNOWN:
-            parts += [Heading(c.statement, 3), Paragraph(f"Verdict: {c.verdict.value}. {c.measured}."), c.table]
+            parts += [Heading(c.statement, 3), Paragraph(f"Verdict: {c.verdict.value}; {c.measured}."), c.table]
     return [*parts, Paragraph("Cells in brackets do not agree with the claim.")]
 
 
@@ -121,23 +121,32 @@ def _runtimes(summary: Summary) -> list[Part]:
     ]
 
 
-def pair_cells(data: Dataset) -> int:
-    """Cells of all pair tables: the size of the domain that AIM works with."""
-    domain = data.schema.domain()
-    return sum(domain.size(c) for c in domain.pairs)
+def log_domain(data: Dataset) -> float:
+    """log₁₀ of how many different records there can be."""
+    return float(np.sum(np.log10([a.size for a in data.schema.domain()])))
 
 
 def _datasets(summary: Summary, held: Sequence[Dataset]) -> list[Part]:
     rows = []
     for d in held:
-        theirs = paper.DATASETS.get(d.name)
+        theirs, domain = paper.DATASETS.get(d.name), d.schema.domain()
         rows.append([
             _named(summary, d.name), f"{d.train.num_rows + d.test.num_rows + d.rest.num_rows:,}", f"{d.train.num_rows:,}",
-            str(len(d.schema.columns)), f"{pair_cells(d):,}", "; ".join(f"{t} ({k})" for k, t in d.targets.items()),
+            str(len(d.schema.columns)), f"10^{log_domain(d):.1f}", f"{sum(domain.size(c) for c in domain.pairs):,}", "; ".join(f"{t} ({k})" for k, t in d.targets.items()),
             "" if theirs is None else str(theirs),
             d.match.split(";")[0].split(". ")[0],
         ])  # fmt: skip
-    head = ["dataset", "rows", "trained on", "attributes", "cells of all pairs", "target", "paper: rows, attributes", "match"]
+    head = [
+        "dataset",
+        "rows",
+        "trained on",
+        "attributes",
+        "domain",
+        "cells of all pairs",
+        "target",
+        "paper: rows, attributes",
+        "match",
+    ]
     return [Heading("Datasets"), Table(head, rows)]
 
 
