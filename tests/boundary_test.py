@@ -23,7 +23,7 @@ MAY_NAME = {
     "ddssp.curate": ("__init__.py", "cli/owner.py", "cli/audit.py", "audit/worlds.py", "estimators/base.py", "experiments/"),
     "ddssp.experiments": ("cli/reproduce.py", "experiments/"),
 }
-IMPORTERS = {"import_module", "__import__", "exec", "eval", "find_spec", "run_module", "modules"}
+IMPORTERS = {"import_module", "__import__", "exec", "eval", "run_module", "modules"}
 MAY_IMPORT_BY_TEXT = ("__init__.py",)
 
 

@@ -89,10 +89,10 @@ def test_data_that_cannot_be_read_costs_nothing(ledger):
 
 
 def test_an_unforeseen_failure_while_counting_is_named_by_type_alone_and_costs_nothing(ledger, monkeypatch):
-    def fail(*_):
+    def fail(*_, **__):
         raise RuntimeError("secret 4711")
 
-    monkeypatch.setattr(door, "counts", fail)
+    monkeypatch.setattr(door, "partials", fail)
     with pytest.raises(DataError, match=r"the rows could not be counted \(RuntimeError\)") as caught:
         release(ROWS, SCHEMA, epsilon=1, delta=1e-6, ledger=ledger)
     assert "4711" not in str(caught.value)
@@ -103,8 +103,8 @@ def test_an_unforeseen_failure_while_counting_is_named_by_type_alone_and_costs_n
 
 def test_count_then_reserve_then_draw(ledger, monkeypatch):
     order = []
-    real_counts, real_reserve = door.counts, Ledger.reserve
-    monkeypatch.setattr(door, "counts", lambda *a: order.append("count") or real_counts(*a))
+    real_partials, real_reserve = door.partials, Ledger.reserve
+    monkeypatch.setattr(door, "partials", lambda *a, **k: order.append("count") or real_partials(*a, **k))
     monkeypatch.setattr(Ledger, "reserve", lambda self, *a, **k: order.append("reserve") or real_reserve(self, *a, **k))
     monkeypatch.setattr(Ledger, "complete", lambda self, r: order.append("complete"))
 

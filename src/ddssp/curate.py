@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from ddssp.coding import sources
 from ddssp.column import Numeric
 from ddssp.encoding import Encoding
+from ddssp.engine import Engine
 from ddssp.frame import DataError
 from ddssp.mechanism import Mechanism, Progress
 from ddssp.mechanism.aim import AIM, MODEL_SIZE, Inference
@@ -26,12 +29,13 @@ from ddssp.privacy.curator import Link
 from ddssp.privacy.ledger import Ledger, Reservation
 from ddssp.released import Release
 from ddssp.schema import Schema, SchemaError
-from ddssp.secret.counts import Layout, counts
+from ddssp.secret.counts import Counts, Layout, partials
 from ddssp.secret.draft import draft
+from ddssp.secret.engines import Fold, Source, Tell, quiet
 from ddssp.secret.noise import Noise, OpenDPNoise
-from ddssp.secret.people import People, Read
+from ddssp.secret.people import People
 from ddssp.secret.rows import Rows
-from ddssp.secret.table import batches, names, require_rewindable, stamp
+from ddssp.secret.table import opened, require_rewindable
 from ddssp.secret.vault import Vault
 
 MECHANISMS = ("auto", "moments", "aim", "task")
@@ -171,6 +175,7 @@ def release(
     unit: str | None = None,
     max_rows: int | None = None,
     progress: Progress | None = None,
+    engine: Engine | None = None,
 ) -> Release:
     """A private release of the table's second moments.
 
@@ -178,7 +183,9 @@ def release(
     drawn after the whole ρ has been reserved in the ledger (if one is given). Whatever the rows hold, it is released.
 
     Args:
-        data: a frame (pandas, polars, Arrow, DuckDB, a mapping of arrays) or the path of a Parquet or CSV file.
+        data: a frame (pandas, polars, Arrow, NumPy, DuckDB, Spark, a mapping of arrays), or the path or URI (s3://…) of a
+            Parquet file or folder or of a CSV file.
+        engine: who reads the rows, and in what portions; by default what the data is made for.
         mechanism: `moments` and `aim` answer every regression for ever; `task` answers one, the best; `auto` is `task` if a
             target is declared, else `moments`.
         target: the column that `task` explains; with `moments` its blocks get more of the budget, and every other column can
@@ -206,10 +213,17 @@ def release(
         unit=unit,
         max_rows=max_rows,
     )
-    return curate(data, made, progress=progress)
+    return curate(data, made, progress=progress, engine=engine)
 
 
-def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progress | None = None) -> Release:
+def curate(
+    data: Any,
+    plan: Plan,
+    *,
+    noise: Noise | None = None,
+    progress: Progress | None = None,
+    engine: Engine | None = None,
+) -> Release:
     """Carries out a plan: count, reserve, draw, complete.
 
     Nothing is drawn, and nothing spent, unless all rows were counted. After the reservation everything stays spent, whatever
@@ -224,14 +238,15 @@ def curate(data: Any, plan: Plan, *, noise: Noise | None = None, progress: Progr
     tell = progress or (lambda _what, _share: None)
     tell("counting", 0.0)
     layout = plan.layout
+    source = opened(data, engine)
     if plan.mechanism.passes or plan.contribution is not None:
-        require_rewindable(data)
-    before = stamp(data)
-    read = _guarded(lambda: _reader(data, plan.contribution))
-    exact = _guarded(lambda: counts(read(_read(plan.schema, layout)), layout))
+        require_rewindable(source)
+    passing = _guarded(lambda: _Passing(source, _read(plan.schema, layout), plan.contribution))
+    fold = partial(partials, layout=layout, threads=_threads(source, engine))
+    exact = _guarded(lambda: Counts.of(passing.folded(fold, lambda share: tell("counting", share)), layout))
     reservation = _reserve(plan)
-    again = _again(lambda: read(_read(plan.schema, layout)), data, before)
-    rows = Rows(again, plan.schema, plan.mechanism.counted(plan.schema), exact.n)
+    elsewhere = passing.folded if source.engine == "spark" and plan.contribution is None else None
+    rows = Rows(passing.batches, plan.schema, plan.mechanism.counted(plan.schema), exact.n, elsewhere)
     vault = Vault(exact, plan.rho, noise, rows)
     found = plan.mechanism.run(vault, plan.schema, tell)
     if plan.ledger is not None and reservation is not None:
@@ -263,11 +278,34 @@ def _provenance() -> dict[str, str]:
     return {name: metadata.version(name) for name in ("ddssp", "opendp")}
 
 
-def _reader(data: Any, contribution: Contribution | None) -> Read:
-    """Columns → record batches of all records, or of those that count."""
-    if contribution is None:
-        return lambda columns: batches(data, columns)
-    return People(lambda columns: batches(data, columns), contribution).batches
+class _Passing:
+    """Passes over all records, or those of each person that count; one during which the data changed fails."""
+
+    def __init__(self, source: Source, columns: tuple[str, ...], contribution: Contribution | None) -> None:
+        self._source, self._columns, self._before = source, columns, source.stamp()
+        self._people = None if contribution is None else People(source.batches, contribution)
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        read = self._source.batches if self._people is None else self._people.batches
+        yield from read(self._columns)
+        self._require_unchanged()
+
+    def folded(self, fold: Fold, tell: Tell = quiet) -> Iterator[NDArray[np.int64]]:
+        if self._people is None:
+            yield from self._source.folded(self._columns, fold, tell)
+        else:
+            yield from fold(self._people.batches(self._columns))
+        self._require_unchanged()
+
+    def _require_unchanged(self) -> None:
+        if self._source.stamp() != self._before:
+            raise DataError("the data changed while it was being read")
+
+
+def _threads(source: Source, engine: Engine | None) -> int | None:
+    """Threads of the kernel: all cores, but one for each of Spark's tasks."""
+    asked = None if engine is None else engine.threads
+    return 1 if asked is None and source.engine == "spark" else asked
 
 
 def _guarded(read: Callable[[], T]) -> T:
@@ -280,17 +318,6 @@ def _guarded(read: Callable[[], T]) -> T:
         raise DataError(f"the rows could not be counted ({type(error).__name__}); nothing was drawn or spent.") from None
 
 
-def _again(read: Callable[[], Iterable[pa.RecordBatch]], data: Any, before: Any) -> Callable[[], Iterator[pa.RecordBatch]]:
-    """Reads the data anew at every call; fails if its file has changed since `before`."""
-
-    def again() -> Iterator[pa.RecordBatch]:
-        yield from read()
-        if stamp(data) != before:
-            raise DataError("the data changed while it was being read")
-
-    return again
-
-
 def require_covered(plan: Plan) -> None:
     """Refuses a plan that its ledger does not cover, before any row is read; the reservation itself asks again."""
     if plan.ledger is not None and (left := plan.ledger.remaining(plan.dataset)) < plan.budget.rho:
@@ -301,9 +328,14 @@ def require_covered(plan: Plan) -> None:
         )
 
 
-def columns_of(data: Any) -> list[str]:
+def columns_of(data: Any, engine: Engine | None = None) -> list[str]:
     """Names of the data's columns; structure, not content."""
-    return names(data)
+    return opened(data, engine).names()
+
+
+def engine_of(data: Any, engine: Engine | None = None) -> str:
+    """Who will read the data."""
+    return opened(data, engine).engine
 
 
 def drafted(data: Any) -> Schema:

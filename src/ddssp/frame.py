@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -45,7 +45,7 @@ def _batches(frame: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
     elif hasattr(frame, "__arrow_c_stream__"):
         yield from _stream(pa.RecordBatchReader.from_stream(frame), columns)
     elif hasattr(frame, "collect"):
-        yield from _batches(_collected(frame), columns)
+        yield from _batches(collected(frame.collect), columns)
     else:
         raise DataError(
             f"data must be a path, a frame or anything with __arrow_c_stream__, got {type(frame).__name__}; "
@@ -79,9 +79,10 @@ def _is_pandas(frame: Any) -> bool:
     return type(frame).__module__.startswith("pandas") and hasattr(frame, "iloc")
 
 
-def _collected(frame: Any) -> Any:
+def collected(run: Callable[[], Any]) -> Any:
+    """run(), a lazy frame's query."""
     try:
-        return frame.collect()
+        return run()
     except Exception:  # the engine's own message may quote a cell
         raise DataError("the data could not be collected; its own query fails.") from None
 

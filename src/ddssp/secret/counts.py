@@ -177,6 +177,18 @@ def partials(batches: Iterable[pa.RecordBatch], layout: Layout, *, threads: int 
     yield tally.flat
 
 
+def summed(vectors: Iterable[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:
+    """Sums of vectors whose first number says of how many rows each is; as few as are safe from overflow."""
+    total: NDArray[np.int64] | None = None
+    for vector in vectors:
+        if total is not None and total[0] + vector[0] > MOST:
+            yield total
+            total = None
+        total = vector if total is None else total + vector
+    if total is not None:
+        yield total
+
+
 def counts(batches: Iterable[pa.RecordBatch], layout: Layout, *, threads: int | None = None) -> Counts:
     """Exact counts of all rows, one pass."""
     return Counts.of(partials(batches, layout, threads=threads), layout)

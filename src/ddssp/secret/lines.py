@@ -9,8 +9,7 @@ Guarantees: a line adds at most one record, and how it is read depends on nothin
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
-from typing import BinaryIO
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -29,35 +28,35 @@ INSIDE = b"\x1f"
 _MARK = "\ufeff".encode()
 
 
-def header(path: Path) -> list[str]:
+class Bytes(Protocol):
+    """An open file."""
+
+    def read(self, size: int) -> bytes: ...
+
+
+def header(file: Bytes, delimiter: bytes) -> list[str]:
     """The fields of the first line that is not blank."""
-    with path.open("rb") as file:
-        for block in whole_lines(file):
-            for line in plain_lines(block, delimiter(path)).split(b"\n"):
-                if line.strip(b" \t"):
-                    return [_restored(f, delimiter(path)).decode() for f in line.split(delimiter(path))]
+    for block in whole_lines(file):
+        for line in plain_lines(block, delimiter).split(b"\n"):
+            if line.strip(b" \t"):
+                return [field.replace(INSIDE, delimiter).decode() for field in line.split(delimiter)]
     raise pa.ArrowInvalid("no header")
 
 
-def records(path: Path, columns: tuple[str, ...], names: list[str]) -> Iterator[pa.RecordBatch]:
+def records(file: Bytes, delimiter: bytes, columns: tuple[str, ...], names: list[str]) -> Iterator[pa.RecordBatch]:
     """Cells of `columns` as bytes, since types are never guessed from values; lines of another length than the header's are
     left out."""
     places = [names.index(c) for c in columns]
     before = True
-    with path.open("rb") as file:
-        for block in whole_lines(file):
-            lines = plain_lines(block, delimiter(path))
-            if before:
-                lines, before = _below_header(lines)
-            if lines.strip(b"\n"):
-                yield from _parsed(lines, delimiter(path), len(names), places, columns)
+    for block in whole_lines(file):
+        lines = plain_lines(block, delimiter)
+        if before:
+            lines, before = _below_header(lines)
+        if lines.strip(b"\n"):
+            yield from _parsed(lines, delimiter, len(names), places, columns)
 
 
-def delimiter(path: Path) -> bytes:
-    return b"\t" if path.suffix.lower() == ".tsv" else b","
-
-
-def whole_lines(file: BinaryIO) -> Iterator[bytes]:
+def whole_lines(file: Bytes) -> Iterator[bytes]:
     """The file in blocks of whole lines, each ended by a line end, without those longer than LONGEST."""
     rest, within = b"", False
     while chunk := file.read(min(BLOCK, LONGEST)):
@@ -133,7 +132,3 @@ def _parsed(
 def _commas(column: pa.ChunkedArray, delimiter: bytes) -> pa.ChunkedArray:
     restored = [pc.replace_substring(c.view(pa.string()), INSIDE.decode(), delimiter.decode()) for c in column.chunks]
     return pa.chunked_array([c.view(pa.binary()) for c in restored], pa.binary())
-
-
-def _restored(field: bytes, delimiter: bytes) -> bytes:
-    return field.replace(INSIDE, delimiter)

@@ -8,6 +8,7 @@ link is a lookup in a table made once (no vectorised transcendental function); e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,8 @@ from ddssp.encoding import Block
 from ddssp.frame import DataError
 from ddssp.privacy.curator import RESIDUAL, Link, Residuals, Working
 from ddssp.schema import Schema
-from ddssp.secret.counts import ROWS, Secret
+from ddssp.secret.counts import MOST, ROWS, Secret
+from ddssp.secret.engines import Fold
 
 CACHE_BYTES = 2**29
 """Coded rows up to this size are kept for the next pass instead of being read again."""
@@ -42,13 +44,19 @@ class Rows(Secret):
         read: gives the record batches anew at every call.
         blocks: features and target, in the encoding that is fitted.
         records: how many were counted; a pass that finds another number fails.
+        folded: makes a pass where the rows are, if that is not here.
     """
 
     def __init__(
-        self, read: Callable[[], Iterable[pa.RecordBatch]], schema: Schema, blocks: Iterable[Block], records: int
+        self,
+        read: Callable[[], Iterable[pa.RecordBatch]],
+        schema: Schema,
+        blocks: Iterable[Block],
+        records: int,
+        folded: Callable[[Fold], Iterable[NDArray[np.int64]]] | None = None,
     ) -> None:
-        self._read, self._schema, self._records = read, schema, records
-        self._blocks = tuple(b for b in blocks if b.column is not None)
+        self._read, self._records, self._folded = read, records, folded
+        self._coding = Coding(schema=schema, blocks=tuple(b for b in blocks if b.column is not None))
         self._cache: list[Chunk] | None = None
 
     def answer(self, asked: Residuals) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
@@ -65,45 +73,75 @@ class Rows(Secret):
         raise DataError(f"{why}; nothing was released, and what was reserved stays spent.")
 
     def _answer(self, asked: Residuals) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
-        working = asked.working
-        exact = object if self._records >= WIDE else np.int64
-        sums: list[NDArray[Any]] = [np.zeros(1 if b.is_scalar else _width(b), exact) for b in working.features]
-        bins = np.zeros(len(asked.edges) + 1, np.int64)
-        levels = _levels(working)
-        for chunk in self._chunks():
-            r = _residual(chunk, working, levels)
-            bins += np.bincount(np.searchsorted(asked.edges, np.abs(r)), minlength=len(bins))
-            steps = np.trunc(np.clip(r, -asked.clip, asked.clip) * (RESIDUAL / asked.clip))
-            for total, block in zip(sums, working.features, strict=True):
-                total += _weighted(chunk, block, steps)
-        return [_projected(b, s) for b, s in zip(working.features, sums, strict=True)], bins
+        vectors = sums(self._chunks(), asked) if self._folded is None else self._folded(Pass(coding=self._coding, asked=asked))
+        features, exact = asked.working.features, object if self._records >= WIDE else np.int64
+        total = sum((v.astype(exact) for v in vectors), np.zeros(1, exact))
+        if total[0] != self._records:
+            self._cache = None
+            raise DataError("the data changed while it was being read")
+        ends = np.cumsum([1, *map(_entries, features)])
+        gradient = [_projected(b, total[i:j]) for b, i, j in zip(features, ends[:-1], ends[1:], strict=True)]
+        return gradient, total[ends[-1] :].astype(np.int64)
 
     def _chunks(self) -> Iterator[Chunk]:
         if self._cache is not None:
             yield from self._cache
             return
         kept: list[Chunk] | None = []
-        size, found = 0, 0
-        for batch in self._read():
-            found += batch.num_rows
-            for start in range(0, batch.num_rows, ROWS):
-                chunk = self._coded(batch.slice(start, ROWS))
-                size += sum(v.nbytes for v in chunk.values())
-                kept = [*kept, chunk] if kept is not None and size <= CACHE_BYTES else None
-                yield chunk
-        if found != self._records:
-            raise DataError("the data changed while it was being read")
+        size = 0
+        for chunk in self._coding.chunks(self._read()):
+            size += sum(v.nbytes for v in chunk.values())
+            kept = [*kept, chunk] if kept is not None and size <= CACHE_BYTES else None
+            yield chunk
         self._cache = kept
 
-    def _coded(self, batch: pa.RecordBatch) -> Chunk:
-        columns = [b.column for b in self._blocks if b.column]
-        values: Coded = coded(batch, self._schema, columns)
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Coding:
+    """How the blocks of a fit see a record."""
+
+    schema: Schema
+    blocks: tuple[Block, ...]
+
+    def chunks(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Chunk]:
+        for batch in batches:
+            for start in range(0, batch.num_rows, ROWS):
+                yield self._chunk(batch.slice(start, ROWS))
+
+    def _chunk(self, batch: pa.RecordBatch) -> Chunk:
+        values: Coded = coded(batch, self.schema, [b.column for b in self.blocks if b.column])
         out: Chunk = {}
-        for b in self._blocks:
+        for b in self.blocks:
             v = values[b.column or ""]
-            codes = numerators(v, b) if b.numerators is None else level_codes(v, self._schema.resolved[b.column or ""])
+            codes = numerators(v, b) if b.numerators is None else level_codes(v, self.schema.resolved[b.column or ""])
             out[b.column or ""] = codes.astype(np.int32)
         return out
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Pass:
+    """One pass over rows that are elsewhere; all of it is public, and it travels to them."""
+
+    coding: Coding
+    asked: Residuals
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[NDArray[np.int64]]:
+        return sums(self.coding.chunks(batches), self.asked)
+
+
+def sums(chunks: Iterable[Chunk], asked: Residuals) -> Iterator[NDArray[np.int64]]:
+    """Vectors that add up to: records, gradient numerators of each block, residual histogram; at least one."""
+    working, levels = asked.working, _levels(asked.working)
+    total = np.zeros(1 + sum(map(_entries, working.features)) + len(asked.edges) + 1, np.int64)
+    for chunk in chunks:
+        r = _residual(chunk, working, levels)
+        steps = np.trunc(np.clip(r, -asked.clip, asked.clip) * (RESIDUAL / asked.clip))
+        bins = np.bincount(np.searchsorted(asked.edges, np.abs(r)), minlength=len(asked.edges) + 1)
+        if total[0] + len(r) > MOST:
+            yield total.copy()
+            total[:] = 0
+        total += np.concatenate([[len(r)], *(_weighted(chunk, block, steps) for block in working.features), bins])
+    yield total
 
 
 def _residual(chunk: Chunk, working: Working, levels: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -156,6 +194,10 @@ def _projected(block: Block, sums: NDArray[Any]) -> NDArray[Any]:
     if block.is_scalar or block.numerators is None:
         return sums
     return np.asarray(block.numerators.astype(sums.dtype) @ sums)
+
+
+def _entries(block: Block) -> int:
+    return 1 if block.is_scalar else _width(block)
 
 
 def _width(block: Block) -> int:

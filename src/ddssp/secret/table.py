@@ -1,90 +1,73 @@
-"""Adapters: whatever holds rows, in memory or in files → Arrow record batches of the declared columns.
-
-Guarantees: only structure can fail, and no message quotes a cell, a count or a row. A CSV line that does not parse is left
-out; text that is not a number is a missing number.
-"""
+"""Which engine reads the rows: whatever holds them, in memory, in files or on a cluster → a Source."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
-from ddssp import frame
-from ddssp.frame import BATCH, DataError, at_least_one, require
-from ddssp.secret import lines
-
-CSV = {".csv", ".tsv", ".txt"}
-
-
-def batches(source: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    """Record batches with exactly `columns`, of a path to a Parquet or CSV file or of a frame."""
-    if isinstance(source, str | Path):
-        return at_least_one(_file(Path(source), columns), columns)
-    return frame.batches(source, columns)
+from ddssp.engine import Engine
+from ddssp.frame import DataError
+from ddssp.secret.engines import Source
+from ddssp.secret.engines.files import File
+from ddssp.secret.engines.memory import of_frame
 
 
-def names(source: Any) -> list[str]:
+def opened(data: Any, engine: Engine | None = None) -> Source:
+    """The source that reads `data`; what it is made for, unless `engine` says otherwise."""
+    engine = engine or Engine()
+    if engine.kind == "spark" or engine.master is not None or _is_of("pyspark", data):
+        return _spark(data, engine)
+    if _is_of("duckdb", data) or _is_of("_duckdb", data):
+        from ddssp.secret.engines.duck import Relation
+
+        under: Source = Relation(data, engine.batch_rows)
+    else:
+        under = File(data, engine.batch_rows) if isinstance(data, str | Path) else of_frame(data, engine.batch_rows)
+    if engine.sql is None and engine.kind != "duckdb":
+        return under
+    return _duckdb(under, engine.sql or "SELECT * FROM data", engine.batch_rows)
+
+
+def batches(data: Any, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    """Record batches with exactly `columns`."""
+    return opened(data).batches(columns)
+
+
+def names(data: Any) -> list[str]:
     """The columns that the data has; structure, not content."""
-    if isinstance(source, str | Path):
-        path = Path(source)
-        return list(_guarded(path, lambda: _header(path)))
-    return frame.names(source)
+    return opened(data).names()
 
 
-def _file(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    read = _csv if path.suffix.lower() in CSV else _parquet
-    stream = _guarded(path, lambda: read(path, columns))
-    while (batch := _guarded(path, lambda: next(stream, None))) is not None:
-        yield batch
-
-
-def _guarded(path: Path, read: Any) -> Any:
-    """read(), without the reader's own messages, which may quote a cell."""
-    if not path.exists():
-        raise DataError(f"data file {str(path)!r} does not exist.")
-    try:
-        return read()
-    except (OSError, pa.ArrowException, UnicodeDecodeError):
-        kind = "CSV" if path.suffix.lower() in CSV else "Parquet"
-        raise DataError(f"data file {str(path)!r} cannot be read as {kind}; give a .parquet or .csv file.") from None
-
-
-def _parquet(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    import pyarrow.parquet as pq
-
-    file = pq.ParquetFile(path)
-    require(columns, file.schema_arrow.names)
-    for batch in file.iter_batches(batch_size=BATCH, columns=list(columns)):
-        yield batch.select(list(columns))
-
-
-def _header(path: Path) -> list[str]:
-    if path.suffix.lower() in CSV:
-        return lines.header(path)
-    import pyarrow.parquet as pq
-
-    return list(pq.read_schema(path).names)
-
-
-def _csv(path: Path, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    names = lines.header(path)
-    require(columns, names)
-    yield from lines.records(path, columns, names)
-
-
-def require_rewindable(source: Any) -> None:
+def require_rewindable(source: Source) -> None:
     """Refuses what can be read only once (a stream, an iterator as a column), before anything of it is read."""
-    parts = (source, *source.values()) if isinstance(source, Mapping) else (source,)
-    if any(hasattr(part, "__next__") for part in parts):
-        raise DataError("data must be readable more than once for mechanism task or max_rows; pass a table or a file.")
+    if not source.rewindable:
+        raise DataError("data must be readable more than once for mechanism task; pass a table or a file, or use moments.")
 
 
-def stamp(source: Any) -> tuple[int, int] | None:
-    """Size and time of the last change of a file; None of what is no file, or not there."""
-    if not isinstance(source, str | Path) or not Path(source).exists():
-        return None
-    found = Path(source).stat()
-    return found.st_size, found.st_mtime_ns
+def _spark(data: Any, engine: Engine) -> Source:
+    from ddssp.secret.engines import spark
+
+    if _is_of("pyspark", data):
+        if engine.kind not in ("auto", "spark") or engine.sql is not None:
+            raise DataError(f"data is a Spark frame, which engine {engine.kind} does not read; leave engine and sql out.")
+        return spark.SparkRows(data)
+    if not isinstance(data, str | Path):
+        raise DataError(f"engine spark reads Spark frames and Parquet files, got {type(data).__name__}.")
+    return spark.read(str(data), engine.master or "local[*]", engine.batch_rows)
+
+
+def _duckdb(under: Source, sql: str, batch_rows: int) -> Source:
+    try:
+        from ddssp.secret.engines.duck import Relation, queried
+    except ImportError:
+        raise DataError("engine duckdb needs DuckDB: pip install 'ddssp[duckdb]'.") from None
+    if isinstance(under, Relation):
+        raise DataError("data is a DuckDB relation already; put the query into it, and leave engine and sql out.")
+    return queried(under, sql, batch_rows)
+
+
+def _is_of(package: str, data: Any) -> bool:
+    return type(data).__module__.partition(".")[0] == package

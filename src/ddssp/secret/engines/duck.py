@@ -1,0 +1,83 @@
+"""DuckDB: its relations, and SQL over files, databases and frames.
+
+Type conversions in a query fail on what cells hold, and DuckDB's messages quote it: they are not passed on, but that a query
+fails is known to whoever sees the exit code. A query that casts should say TRY_CAST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from ddssp.frame import DataError, at_least_one, require
+from ddssp.secret.engines import Local, Source, Tell, quiet
+from ddssp.secret.engines.files import File
+
+DATABASES = {".duckdb", ".ddb"}
+
+T = TypeVar("T")
+
+
+class Relation(Local):
+    """A DuckDB relation; it runs anew at every pass."""
+
+    engine = "duckdb"
+
+    def __init__(self, relation: Any, batch_rows: int, under: Source | None = None) -> None:
+        self._relation, self._rows, self._under = relation, batch_rows, under
+
+    def names(self) -> list[str]:
+        return list(self._relation.columns)
+
+    def stamp(self) -> Hashable:
+        return None if self._under is None else self._under.stamp()
+
+    def batches(self, columns: tuple[str, ...], tell: Tell = quiet) -> Iterator[pa.RecordBatch]:
+        require(columns, self.names())
+        return at_least_one(self._stream(columns), columns)
+
+    def _stream(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        chosen = ", ".join('"' + c.replace('"', '""') + '"' for c in columns)
+        reader = _guarded(lambda: _reader(self._relation.project(chosen), self._rows))
+        while (batch := _guarded(lambda: next(reader, None))) is not None:
+            yield batch
+
+
+def _reader(relation: Any, rows: int) -> Any:
+    """Its batches, by the name that this DuckDB has for it."""
+    return relation.to_arrow_reader(rows) if hasattr(relation, "to_arrow_reader") else relation.fetch_record_batch(rows)
+
+
+def queried(under: Source, sql: str, batch_rows: int) -> Relation:
+    """The rows that a query gives; `under` is its table `data`, read anew for every pass."""
+    import duckdb
+
+    path = under.path if isinstance(under, File) else ""
+    if Path(path).suffix.lower() in DATABASES:
+        return Relation(_guarded(lambda: duckdb.connect(path, read_only=True).sql(sql)), batch_rows, under)
+    connection = duckdb.connect()
+    if isinstance(under, File) and not under.is_csv:
+        connection.register("data", under.dataset())
+        return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under)
+    columns = tuple(under.names())
+    table = pa.Table.from_batches(list(under.batches(columns)))
+    connection.register("data", pa.table({c: _text(table.column(c)) for c in columns}))
+    return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under)
+
+
+def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Cells of a CSV file, which are bytes, as the text that queries compare with."""
+    return column.cast(pa.string()) if pa.types.is_binary(column.type) else column
+
+
+def _guarded(run: Callable[[], T]) -> T:
+    """run(), without DuckDB's own messages, which may quote a cell."""
+    import duckdb
+
+    try:
+        return run()
+    except (duckdb.Error, pa.ArrowException, OSError) as error:
+        raise DataError(f"the query fails in DuckDB ({type(error).__name__}); try it there, and cast with TRY_CAST.") from None

@@ -1,0 +1,157 @@
+"""Files: Parquet files and folders and CSV, on this machine or wherever Arrow's file systems reach (s3://, gs://, hdfs://).
+
+Credentials come from the environment, as those libraries have it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from ddssp.frame import DataError, at_least_one, require
+from ddssp.secret import lines
+from ddssp.secret.engines import Local, Tell, ahead, cut, quiet
+
+CSV = {".csv", ".tsv", ".txt"}
+
+AHEAD = 2
+"""Batches that Arrow decodes ahead of the kernel."""
+
+T = TypeVar("T")
+
+
+class File(Local):
+    """A Parquet file or folder, or a CSV file.
+
+    Edge cases: columns of a folder in Hive's manner (`year=2020/…`) are columns. A CSV line that does not parse is left out.
+    """
+
+    def __init__(self, path: str | Path, batch_rows: int) -> None:
+        self.path, self._rows = str(path), batch_rows
+        self.is_csv = PurePosixPath(self.path).suffix.lower() in CSV
+
+    def names(self) -> list[str]:
+        return self._guarded(lambda: self._header() if self.is_csv else self._columns())
+
+    def stamp(self) -> Hashable:
+        """Size and time of the last change of every file; None of what is not there."""
+        from pyarrow import fs
+
+        try:
+            system, path = _located(self.path)
+            info = system.get_file_info(path)
+            within = (
+                system.get_file_info(fs.FileSelector(path, recursive=True)) if info.type == fs.FileType.Directory else [info]
+            )
+        except (OSError, pa.ArrowException):
+            return None
+        return tuple(sorted((i.path, i.size, i.mtime_ns) for i in within)) if info.type != fs.FileType.NotFound else None
+
+    def batches(self, columns: tuple[str, ...], tell: Tell = quiet) -> Iterator[pa.RecordBatch]:
+        return at_least_one(self._stream(columns, tell), columns)
+
+    def dataset(self) -> Any:
+        """All Parquet files of a folder; Arrow's own module for that takes a while to load, so single files go without."""
+        import pyarrow.dataset as ds
+
+        system, path = _located(self.path)
+        found = ds.dataset(path, filesystem=system, format="parquet", partitioning="hive")
+        if not found.files:
+            raise pa.ArrowInvalid("no files")
+        return found
+
+    def _stream(self, columns: tuple[str, ...], tell: Tell) -> Iterator[pa.RecordBatch]:
+        read = self._csv if self.is_csv else self._parquet
+        stream = self._guarded(lambda: read(columns, tell))
+        while (batch := self._guarded(lambda: next(stream, None))) is not None:
+            yield batch
+
+    def _parquet(self, columns: tuple[str, ...], tell: Tell) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        system, path = _located(self.path)
+        if not system.get_file_info(path).is_file:
+            yield from DatasetRows(self.dataset(), self._rows).batches(columns, tell)
+            return
+        with pq.ParquetFile(system.open_input_file(path), pre_buffer=True) as file:
+            require(columns, file.schema_arrow.names)
+            total, done = max(file.metadata.num_rows, 1), 0
+            for batch in ahead(file.iter_batches(batch_size=self._rows, columns=list(columns))):
+                yield batch.select(list(columns))
+                done += batch.num_rows
+                tell(done / total)
+
+    def _csv(self, columns: tuple[str, ...], tell: Tell) -> Iterator[pa.RecordBatch]:
+        names = self._header()
+        require(columns, names)
+        system, path = _located(self.path)
+        size = system.get_file_info(path).size or 1
+        with system.open_input_file(path) as file:
+            for batch in cut(lines.records(file, self._delimiter, columns, names), self._rows):
+                yield batch
+                tell(min(file.tell() / size, 1.0))
+
+    def _columns(self) -> list[str]:
+        import pyarrow.parquet as pq
+
+        system, path = _located(self.path)
+        if not system.get_file_info(path).is_file:
+            return list(self.dataset().schema.names)
+        with system.open_input_file(path) as file:
+            return list(pq.read_schema(file).names)
+
+    def _header(self) -> list[str]:
+        system, path = _located(self.path)
+        with system.open_input_file(path) as file:
+            return lines.header(file, self._delimiter)
+
+    @property
+    def _delimiter(self) -> bytes:
+        return b"\t" if self.path.lower().endswith(".tsv") else b","
+
+    def _guarded(self, read: Callable[[], T]) -> T:
+        """read(), without the reader's own messages, which may quote a cell."""
+        if "://" not in self.path and not Path(self.path).exists():
+            raise DataError(f"data file {self.path!r} does not exist.")
+        try:
+            return read()
+        except (OSError, pa.ArrowException, UnicodeDecodeError):
+            kind = "CSV" if self.is_csv else "Parquet"
+            raise DataError(f"data file {self.path!r} cannot be read as {kind}; give a .parquet or .csv file.") from None
+
+
+class DatasetRows(Local):
+    """An Arrow dataset."""
+
+    def __init__(self, dataset: Any, batch_rows: int) -> None:
+        self._dataset, self._rows = dataset, batch_rows
+
+    def names(self) -> list[str]:
+        return list(self._dataset.schema.names)
+
+    def batches(self, columns: tuple[str, ...], tell: Tell = quiet) -> Iterator[pa.RecordBatch]:
+        import pyarrow.dataset as ds
+
+        require(columns, self.names())
+        chosen = {c: ds.field((c,)) for c in columns}
+        scanner = self._dataset.scanner(columns=chosen, batch_size=self._rows, batch_readahead=AHEAD, fragment_readahead=1)
+        total, done = None, 0
+        for batch in at_least_one(scanner.to_batches(), columns):
+            yield batch
+            total = self._dataset.count_rows() if total is None else total
+            done += batch.num_rows
+            tell(done / total if total else 0.0)
+
+
+def _located(path: str) -> tuple[Any, str]:
+    """The file system and the path in it."""
+    from pyarrow import fs
+
+    if re.match(r"^[a-z][a-z0-9+.-]+://", path):
+        system, inside = fs.FileSystem.from_uri(path)
+        return system, inside
+    return fs.LocalFileSystem(), str(Path(path).absolute())

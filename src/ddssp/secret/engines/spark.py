@@ -1,0 +1,143 @@
+"""Spark: the same kernel inside `mapInArrow`, next to the rows; only vectors of sums come back.
+
+Guarantees: a task that fails is run again by Spark, and of its attempts one alone is taken, so a retry counts nothing twice; if
+Spark gives up, there is no answer. The driver never sees a row, but in passes that need all of them in one place (people).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Hashable, Iterable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlparse
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from ddssp.frame import DataError, at_least_one, require
+from ddssp.secret.counts import Secret, summed
+from ddssp.secret.engines import Fold, Tell, quiet
+
+FAN_IN = 32
+"""Partial sums that one task, or the driver, adds up: more are added in a tree."""
+
+T = TypeVar("T")
+
+
+class SparkRows(Secret):
+    """A Spark DataFrame."""
+
+    engine = "spark"
+    rewindable = True
+
+    def __init__(self, data: Any) -> None:
+        self._data = data
+
+    def names(self) -> list[str]:
+        return list(self._data.columns)
+
+    def stamp(self) -> Hashable:
+        """Of files on this machine their sizes and times, of others their names."""
+        return _guarded(lambda: tuple(map(_file_stamp, sorted(self._data.inputFiles()))))
+
+    def batches(self, columns: tuple[str, ...], tell: Tell = quiet) -> Iterator[pa.RecordBatch]:
+        """All rows, brought to the driver one partition at a time."""
+        return at_least_one(self._brought(columns), columns)
+
+    def folded(self, columns: tuple[str, ...], fold: Fold, tell: Tell = quiet) -> Iterator[NDArray[np.int64]]:
+        partials = self._chosen(columns).mapInArrow(_partials(fold), "part binary")
+        tasks = _guarded(lambda: int(self._data.rdd.getNumPartitions()))
+        while tasks > FAN_IN:
+            tasks = -(-tasks // FAN_IN)
+            partials = partials.repartition(tasks).mapInArrow(_added, "part binary")
+        for row in _guarded(partials.collect):
+            yield np.frombuffer(row["part"], np.int64)
+
+    def _brought(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+        rows = _guarded(lambda: self._chosen(columns).mapInArrow(_written, "part binary").toLocalIterator())
+        while (row := _guarded(lambda: next(rows, None))) is not None:
+            yield from pa.ipc.open_stream(row["part"])
+
+    def _chosen(self, columns: tuple[str, ...]) -> Any:
+        require(columns, self.names())
+        return self._data.select(*("`" + c.replace("`", "``") + "`" for c in columns))
+
+
+def read(path: str, master: str, batch_rows: int) -> SparkRows:
+    """A Parquet file or folder, read by a Spark of this process's own."""
+    from ddssp.secret.engines.files import CSV
+
+    if Path(path).suffix.lower() in CSV:
+        raise DataError(
+            f"data {path!r} is CSV, which Spark does not read line by line; turn it into Parquet, or use engine arrow."
+        )
+    if "://" not in path and not Path(path).exists():
+        raise DataError(f"data file {path!r} does not exist.")
+    return SparkRows(_guarded(lambda: session(master, batch_rows).read.parquet(path)))
+
+
+def session(master: str, batch_rows: int) -> Any:
+    """The running Spark, or a new one at `master`."""
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError:
+        raise DataError("engine spark needs pyspark and Java: pip install 'ddssp[spark]'.") from None
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    settings = {
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows),
+    }
+    if master.startswith("local"):
+        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    builder = SparkSession.builder.master(master).appName("ddssp")
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    return _guarded(builder.getOrCreate)
+
+
+def _partials(fold: Fold) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for vector in fold(batches):
+            yield _row(vector.tobytes())
+
+    return run
+
+
+def _added(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The sum of the partial sums of a task."""
+    for vector in summed(np.frombuffer(part.as_py(), np.int64) for batch in batches for part in batch.column(0)):
+        yield _row(vector.tobytes())
+
+
+def _written(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Each batch as one cell of bytes."""
+    for batch in batches:
+        sink = pa.BufferOutputStream()
+        with pa.ipc.new_stream(sink, batch.schema) as writer:
+            writer.write_batch(batch)
+        yield _row(sink.getvalue().to_pybytes())
+
+
+def _row(content: bytes) -> pa.RecordBatch:
+    return pa.record_batch([pa.array([content], pa.binary())], names=["part"])
+
+
+def _file_stamp(uri: str) -> tuple[str, int, int]:
+    where = urlparse(uri)
+    if where.scheme not in ("", "file") or not (path := Path(unquote(where.path))).exists():
+        return uri, 0, 0
+    return uri, path.stat().st_size, path.stat().st_mtime_ns
+
+
+def _guarded(run: Callable[[], T]) -> T:
+    """run(), without Spark's own messages, which may quote a cell."""
+    try:
+        return run()
+    except DataError:
+        raise
+    except Exception as error:
+        raise DataError(f"Spark could not finish the pass ({type(error).__name__}); its own log says why.") from None
