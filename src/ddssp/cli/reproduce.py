@@ -10,7 +10,8 @@ import typer
 
 
 def register(app: typer.Typer) -> None:
-    app.command("reproduce", rich_help_panel="For researchers")(reproduce)
+    example = "Example: ddssp reproduce --data DIR -o results/ --quick"
+    app.command("reproduce", rich_help_panel="For researchers", epilog=example)(reproduce)
 
 
 def reproduce(
