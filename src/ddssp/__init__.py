@@ -8,6 +8,7 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from ddssp.curate import release
+    from ddssp.engine import Engine
     from ddssp.estimators import (
         DPLinearRegression,
         DPLogisticRegression,
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 _HOME = {
     "release": "ddssp.curate",
+    "Engine": "ddssp.engine",
     "load": "ddssp.released",
     "Release": "ddssp.released",
     "Schema": "ddssp.schema",
@@ -43,6 +45,7 @@ __all__ = [
     "DPNaiveBayes",
     "DPPoissonRegressor",
     "DPRidge",
+    "Engine",
     "Ledger",
     "Release",
     "Schema",

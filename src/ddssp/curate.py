@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ddssp.coding import sources
 from ddssp.column import Numeric
+from ddssp.cost import Cost, draws
 from ddssp.encoding import Encoding
 from ddssp.engine import Engine
 from ddssp.frame import DataError
@@ -62,6 +63,12 @@ class Plan:
         return self.budget.rho if self.contribution is None else self.contribution.for_records(self.budget.rho)
 
     @property
+    def cost(self) -> Cost:
+        """Draws and memory, estimated from the schema."""
+        moments = isinstance(self.mechanism, MomentsMechanism)
+        return Cost.of(self.layout.width, draws(self.mechanism.counted(self.schema)) if moments else None)
+
+    @property
     def layout(self) -> Layout:
         return Layout.of(self.schema, self.mechanism.counted(self.schema))
 
@@ -105,6 +112,7 @@ def plan(
         contribution=Contribution.of(unit, max_rows),
     )
     out.layout.check()
+    out.cost.check()
     return out
 
 

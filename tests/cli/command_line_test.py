@@ -115,6 +115,20 @@ def test_release_from_csv(run):
     assert run("release", "data.csv", *RELEASE[2:], "-o", "r.ddssp").code == 0
 
 
+def test_the_engine_is_chosen_and_told(run):
+    assert "read by arrow" in run(*RELEASE, "-o", "r.ddssp").err
+    got = run(*RELEASE, "-o", "s.ddssp", "--sql", "SELECT * FROM data WHERE age > 25", "--threads", "1", "--batch-rows", "50")
+    assert got.code == 0
+    assert "read by duckdb" in got.err
+    told = run(*RELEASE, "--dry-run", "--engine", "duckdb", "--mechanism", "moments")
+    assert "would take 1" in told.err
+    assert "draws of noise" in told.err
+    assert "read by duckdb" in told.err
+    facts = run(*RELEASE, "--dry-run", "--json").json
+    assert facts["engine"] == "arrow"
+    assert facts["memory"] > 2**27
+
+
 def test_fit_prints_coefficients_by_name(run):
     run(*RELEASE, "-o", "r.ddssp")
     got = run("fit", "r.ddssp", "--target", "age")
@@ -241,6 +255,9 @@ BAD_ARGUMENTS = {
     "no folder": (["--output", "none/r.ddssp"], "output folder 'none' does not exist"),
     "a folder": (["--output", "."], "is a folder; name a file in it"),
     "no ledger": (["--ledger", "none.db"], "ledger must be an existing file"),
+    "no engine": (["--engine", "ibis"], "engine must be one of auto, arrow, duckdb, spark, got 'ibis'"),
+    "no query": (["--sql", "SELEC"], "the query fails in DuckDB"),
+    "no rows at once": (["--batch-rows", "0"], "batch_rows must lie between 1 and"),
 }
 
 

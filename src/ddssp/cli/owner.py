@@ -44,6 +44,11 @@ def release(
     unit: Annotated[str | None, typer.Option(help="Column that names the person; protects people, not rows.")] = None,
     max_rows: Annotated[int | None, typer.Option(help="How many rows of each person count, with --unit.")] = None,
     sign: Annotated[Path | None, typer.Option(help="Private key (Ed25519, PEM); writes OUTPUT.sig beside the release.")] = None,
+    engine: Annotated[str, typer.Option(help="Who reads the rows: arrow, duckdb, spark, auto.")] = "auto",
+    master: Annotated[str | None, typer.Option(help="Where Spark runs: local[*], spark://host:port.")] = None,
+    sql: Annotated[str | None, typer.Option(help="DuckDB query that gives the rows; DATA is its table `data`.")] = None,
+    batch_rows: Annotated[int, typer.Option(help="Rows in memory at once.")] = 2**18,
+    threads: Annotated[int | None, typer.Option(help="Threads that count; default: all cores.")] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be spent and measured, and stop.")] = False,
     report: Annotated[Path | None, typer.Option(help="With --dry-run: HTML file on what accuracy to expect.")] = None,
     records: Annotated[int | None, typer.Option(help="With --report: about how many rows there are, as you state it.")] = None,
@@ -53,8 +58,10 @@ def release(
     """Make a private release of DATA: one file, from which everything else follows at no further cost."""
     from ddssp import curate
     from ddssp.cli.show import emit_json, note, progress
+    from ddssp.engine import Engine
     from ddssp.frame import require
 
+    reading = Engine(kind=engine, master=master, sql=sql, batch_rows=batch_rows, threads=threads)
     plan = curate.plan(
         schema,
         epsilon=epsilon,
@@ -72,7 +79,7 @@ def release(
     _require_output(output, ".ddssp", force, data=data, schema=schema, ledger=ledger)
     key = None if sign is None else _signing_key(sign, output, force)
     _no_core_dumps()
-    require((*plan.schema.columns, *([] if unit is None else [unit])), curate.columns_of(data))
+    require((*plan.schema.columns, *([] if unit is None else [unit])), curate.columns_of(data, reading))
     curate.require_covered(plan)
     summary = {
         "mechanism": plan.mechanism.name,
@@ -83,6 +90,9 @@ def release(
         "max_rows": max_rows,
         "columns": len(plan.schema.resolved),
         "target": plan.target,
+        "engine": curate.engine_of(data, reading),
+        "draws": plan.cost.draws,
+        "memory": plan.cost.bytes,
         "ledger": None if ledger is None else {"file": str(ledger), "dataset": plan.dataset},
         "output": str(output),
         "dry_run": dry_run,
@@ -90,10 +100,12 @@ def release(
     if report is not None or records is not None:
         _preview(plan, report, records, dry_run, force)
     if dry_run:
-        emit_json(summary) if json else note(f"would spend {_spend(plan)}\nnothing was read, drawn or spent")
+        emit_json(summary) if json else note(
+            f"would spend {_spend(plan)}\nwould take {plan.cost}, read by {summary['engine']}\nnothing was read, drawn or spent"
+        )
         return
     with progress() as tell:
-        made = curate.curate(data, plan, progress=tell)
+        made = curate.curate(data, plan, progress=tell, engine=reading)
     made.save(output, force=force)
     if key is not None:
         from ddssp.privacy.signature import sign as signed
@@ -101,7 +113,9 @@ def release(
         signed(output, key)
     fitted = made.fitted
     request = "--target COLUMN" if fitted is None else f"--target {fitted.target} --model {fitted.model}"
-    emit_json(summary) if json else note(f"spent {_spend(plan)}\nwrote {output}; next: ddssp fit {output} {request}")
+    emit_json(summary) if json else note(
+        f"spent {_spend(plan)}; read by {summary['engine']}\nwrote {output}; next: ddssp fit {output} {request}"
+    )
 
 
 def _preview(plan: Plan, report: Path | None, records: int | None, dry_run: bool, force: bool) -> None:

@@ -48,22 +48,25 @@ class SparkRows(Secret):
         return at_least_one(self._brought(columns), columns)
 
     def folded(self, columns: tuple[str, ...], fold: Fold, tell: Tell = quiet) -> Iterator[NDArray[np.int64]]:
-        partials = self._chosen(columns).mapInArrow(_partials(fold), "part binary")
+        partials = self._chosen(columns).mapInArrow(_partials(fold, columns), "part binary")
         tasks = _guarded(lambda: int(self._data.rdd.getNumPartitions()))
         while tasks > FAN_IN:
             tasks = -(-tasks // FAN_IN)
             partials = partials.repartition(tasks).mapInArrow(_added, "part binary")
         for row in _guarded(partials.collect):
             yield np.frombuffer(row["part"], np.int64)
+        tell(1.0)
 
     def _brought(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         rows = _guarded(lambda: self._chosen(columns).mapInArrow(_written, "part binary").toLocalIterator())
         while (row := _guarded(lambda: next(rows, None))) is not None:
-            yield from pa.ipc.open_stream(row["part"])
+            yield from (batch.rename_columns(list(columns)) for batch in pa.ipc.open_stream(row["part"]))
 
     def _chosen(self, columns: tuple[str, ...]) -> Any:
+        """The columns by number, since `mapInArrow` takes a dot in a name for a field."""
         require(columns, self.names())
-        return self._data.select(*("`" + c.replace("`", "``") + "`" for c in columns))
+        quoted = ["`" + c.replace("`", "``") + "`" for c in columns]
+        return _guarded(lambda: self._data.select(*quoted).toDF(*(f"c{i}" for i in range(len(columns)))))
 
 
 def read(path: str, master: str, batch_rows: int) -> SparkRows:
@@ -99,9 +102,9 @@ def session(master: str, batch_rows: int) -> Any:
     return _guarded(builder.getOrCreate)
 
 
-def _partials(fold: Fold) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def _partials(fold: Fold, columns: tuple[str, ...]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for vector in fold(batches):
+        for vector in fold(batch.rename_columns(list(columns)) for batch in batches):
             yield _row(vector.tobytes())
 
     return run

@@ -1,0 +1,260 @@
+"""Counting all pairs: speed against other engines, memory, growth with n, wide schemas. Prints ratios.
+
+    python benchmarks/counting.py table            # 1M rows in memory: pandas, polars, DuckDB, ours with and without numba
+    python benchmarks/counting.py stream           # 20M rows from Parquet, against DuckDB
+    python benchmarks/counting.py spark            # mapInArrow against grouping sets, local[2]
+    python benchmarks/counting.py scale --rows 200 # 1M … 200M rows from Parquet: memory, and the exponent of time
+    python benchmarks/counting.py wide             # 500 numeric columns: a whole moments release
+    python benchmarks/counting.py levels           # 100 columns of 50 levels: counts, and a whole release
+
+Seconds are the best of several, of wall time and of processor time (all threads): on a busy machine the second is fairer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from ddssp.encoding import Encoding, indicator
+from ddssp.schema import Schema
+from ddssp.secret import kernel
+from ddssp.secret.counts import Counts, Layout, Tally, partials
+from ddssp.secret.table import opened
+
+SIZES = [2, 2, 3, 5, 7, 9, 12, 16, 20, 24, 32, 41, 60, 80, 100]
+NAMES = [f"c{i}" for i in range(len(SIZES))]
+PAIRS = list(combinations(NAMES, 2))
+MILLION = 1_000_000
+
+
+def rows(n: int, seed: int = 0) -> pa.Table:
+    """Integer columns, as skewed as counts of people are."""
+    rng = np.random.default_rng(seed)
+    cells = [np.minimum(rng.geometric(min(3 / m, 0.9), n) - 1, m - 1) for m in SIZES]
+    return pa.table(dict(zip(NAMES, cells, strict=True)))
+
+
+def layout(sizes: list[int] = SIZES, names: list[str] = NAMES) -> Layout:
+    schema = Schema(columns={name: {"kind": "categorical", "levels": m} for name, m in zip(names, sizes, strict=True)})
+    return Layout.of(schema, Encoding(tuple(indicator(name, m) for name, m in zip(names, sizes, strict=True))))
+
+
+def best(run: Callable[[], object], times: int = 3) -> tuple[float, float]:
+    """Least wall and processor seconds."""
+    found = []
+    for _ in range(times):
+        wall, cpu = time.perf_counter(), time.process_time()
+        run()
+        found.append((time.perf_counter() - wall, time.process_time() - cpu))
+    return min(w for w, _ in found), min(c for _, c in found)
+
+
+def ours(table: pa.Table, tallying: kernel.Tallying | None) -> Counts:
+    what = layout()
+    tally = Tally(what, tallying=tallying)
+    for batch in table.to_batches(max_chunksize=2**18):
+        tally.add(batch)
+    return Counts.of([tally.flat], what)
+
+
+def in_duckdb(connection, source: str) -> list:
+    parts = [f"SELECT {i} p, {j} a, {k} b, count(*) n FROM {source} GROUP BY ALL" for i, (j, k) in enumerate(PAIRS)]
+    return connection.execute(" UNION ALL ".join(parts)).fetchall()
+
+
+def table() -> dict[str, object]:
+    import duckdb
+    import pandas as pd
+    import polars as pl
+
+    data = rows(MILLION)
+    connection = duckdb.connect()
+    connection.register("given", data)
+    connection.execute("CREATE TABLE data AS SELECT * FROM given")
+    frame, polars = data.to_pandas(), pl.from_arrow(data)
+    few = PAIRS[:: len(PAIRS) // 15]
+    fast = kernel.compiled()
+    assert fast is not None, "numba is needed"
+    ours(data.slice(0, 100), fast)
+    seconds = {
+        "ours, numba": best(lambda: ours(data, fast), 7),
+        "ours, numpy": best(lambda: ours(data, kernel.tallied), 3),
+        "DuckDB UNION ALL, a table": best(lambda: in_duckdb(connection, "data"), 5),
+        "polars, all pairs at once": best(lambda: pl.collect_all([polars.lazy().group_by(list(p)).len() for p in PAIRS]), 2),
+        "pandas crosstab (15 of the pairs, scaled)": tuple(
+            s * len(PAIRS) / len(few) for s in best(lambda: [pd.crosstab(frame[j], frame[k]) for j, k in few], 1)
+        ),
+    }
+    exact = ours(data, fast)
+    assert sum(n for p, _, _, n in in_duckdb(connection, "data") if p == 7) == exact.n == MILLION
+    return {"seconds": seconds, "limit": limit(len(data)), "ratio to": "ours, numba"}
+
+
+def limit(n: int) -> float:
+    """Seconds that the increments alone take, on codes that are in the cache, and one reading of the codes, by all cores."""
+    what, fast = layout(), kernel.compiled()
+    codes = what.pairs.codes(2**14)
+    codes[...] = (np.random.default_rng(0).random(codes.shape) * np.array(SIZES)[:, None]).astype(codes.dtype)
+    counted, memory = np.zeros(what.pairs.cells, np.int64), np.ones(2**27, np.uint8)
+    assert fast is not None
+    chunk = best(lambda: [fast(codes, what.pairs, counted) for _ in range(20)], 5)[0] / 20
+    read = best(lambda: memory.view(np.uint64).sum(), 3)[0] / len(memory)
+    return chunk * n / codes.shape[1] + read * n * len(SIZES)
+
+
+@contextmanager
+def parquet(millions: float) -> Iterator[Path]:
+    """A generated file, a million rows at a time; removed afterwards."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "rows.parquet"
+        kinds = pa.schema([(name, pa.int8()) for name in NAMES])
+        pool = [rows(MILLION, seed).cast(kinds) for seed in range(2)]
+        with pq.ParquetWriter(path, kinds, compression="zstd") as writer:
+            for i in range(max(int(millions), 1)):
+                part = pool[i % 2]
+                writer.write_table(part.slice(i * 1013 % 1000, int(min(millions, 1) * MILLION) - 1000))
+        yield path
+
+
+def alone(what: str, *arguments: object) -> dict[str, float]:
+    """Seconds and peak memory of a count in a process of its own."""
+    command = [sys.executable, __file__, what, *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+
+
+def measured(run: Callable[[], object]) -> None:
+    """Prints what one run took, for the process that asked."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    run()
+    took = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
+    print(json.dumps(took | {"MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+
+
+def count_file(path: str) -> None:
+    what = layout()
+    measured(lambda: Counts.of(opened(path).folded(tuple(NAMES), lambda b: partials(b, what)), what))
+
+
+def duckdb_file(path: str) -> None:
+    import duckdb
+
+    measured(lambda: in_duckdb(duckdb.connect(), f"'{path}'"))
+
+
+def stream(millions: float = 20) -> dict[str, object]:
+    with parquet(millions) as path:
+        found = {"ours, numba": alone("count_file", path), "DuckDB UNION ALL": alone("duckdb_file", path)}
+    seconds = {name: (f["wall"], f["cpu"]) for name, f in found.items()}
+    return {"seconds": seconds, "MB": {name: f["MB"] for name, f in found.items()}, "ratio to": "ours, numba"}
+
+
+def scale(millions: float = 200) -> dict[str, object]:
+    """Time against n, from a million rows to `millions`."""
+    steps = [m for m in (1, 5, 20, 50, 100, 200, 1000) if m <= millions]
+    out = {}
+    for m in steps:
+        with parquet(m) as path:
+            found = [alone("count_file", path) for _ in range(3 if m < 50 else 1)]
+            out[m] = {key: min(f[key] for f in found) for key in ("wall", "cpu", "MB")} | {
+                "disk MB": path.stat().st_size / 2**20
+            }
+    start = alone("nothing")["cpu"]
+    slope = {k: float(np.polyfit(np.log(steps), np.log([out[m][k] for m in steps]), 1)[0]) for k in ("wall", "cpu")}
+    return {"millions": out, "exponent": slope, "start": start}
+
+
+def spark(millions: float = 1) -> dict[str, object]:
+    from ddssp.engine import Engine
+
+    with parquet(millions) as path:
+        source, what = opened(str(path), Engine(master="local[2]", batch_rows=2**16)), layout()
+        data = source._data.repartition(4).persist()
+        data.count()
+        data.createOrReplaceTempView("data")
+        from ddssp.secret.engines.spark import SparkRows
+
+        sets = ", ".join(f"({j}, {k})" for j, k in PAIRS)
+        query = f"SELECT {', '.join(NAMES)}, count(*) n FROM data GROUP BY GROUPING SETS ({sets})"
+        session = data.sparkSession
+
+        def mapped() -> Counts:
+            return Counts.of(SparkRows(data).folded(tuple(NAMES), lambda b: partials(b, what, threads=1)), what)
+
+        seconds = {
+            "ours, mapInArrow": best(mapped, 3),
+            "Spark grouping sets": best(lambda: session.sql(query).collect(), 1),
+        }
+        session.stop()
+    return {"seconds": {name: (wall, wall) for name, (wall, _) in seconds.items()}, "ratio to": "ours, mapInArrow"}
+
+
+def wide(columns: int = 500) -> None:
+    """A whole moments release of numeric columns, 1M rows."""
+    import ddssp
+
+    rng = np.random.default_rng(0)
+    one = rng.normal(0, 1, 2 * MILLION)
+    data = pa.table({f"x{i}": one[i * 1999 : i * 1999 + MILLION] for i in range(columns)})
+    schema = Schema(columns={f"x{i}": {"kind": "numeric", "low": -4, "high": 4} for i in range(columns)})
+    measured(lambda: ddssp.release(data, schema, epsilon=1, delta=1e-6, mechanism="moments").to_bytes())
+
+
+def levels(columns: int = 100, of: int = 50, counts_only: str = "no") -> None:
+    """Counts, or a whole moments release, of columns with many levels, 1M rows."""
+    import ddssp
+    from ddssp.curate import plan
+
+    rng = np.random.default_rng(0)
+    one = rng.integers(0, of, 2 * MILLION).astype(np.int8)
+    data = pa.table({f"x{i}": one[i * 1999 : i * 1999 + MILLION] for i in range(columns)})
+    schema = Schema(columns={f"x{i}": {"kind": "categorical", "levels": of} for i in range(columns)})
+    made = plan(schema, epsilon=1, delta=1e-6, mechanism="moments")
+    print(f"estimated: {made.cost}", file=sys.stderr)
+    if counts_only == "yes":
+        measured(lambda: Counts.of(partials(data.to_batches(2**18), made.layout), made.layout))
+    else:
+        measured(lambda: ddssp.release(data, schema, epsilon=1, delta=1e-6, mechanism="moments").to_bytes())
+
+
+def shown(found: dict[str, object]) -> None:
+    seconds = found.pop("seconds", {})
+    base = seconds.get(found.pop("ratio to", ""))
+    for name, (wall, cpu) in seconds.items():
+        print(f"{name:45s} {wall:8.3f} s wall {cpu:8.3f} s cpu   {wall / base[0]:6.1f} × / {cpu / base[1]:6.1f} ×")
+    if "limit" in found and base:
+        print(
+            f"limit of increments and memory: {found['limit']:.3f} s; we reach {100 * found.pop('limit') / base[0]:.0f} % of it"
+        )
+    for name, value in found.items():
+        print(name, json.dumps(value))
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what")
+    parser.add_argument("more", nargs="*")
+    parser.add_argument("--rows", type=float, help="millions of rows")
+    given = parser.parse_args()
+    os.environ.setdefault("NUMBA_CACHE_DIR", tempfile.gettempdir())
+    if given.what in ("table", "stream", "scale", "spark"):
+        shown(globals()[given.what](*([given.rows] if given.rows and given.what != "table" else [])))
+    elif given.what == "nothing":
+        measured(lambda: None)
+    elif given.what in ("count_file", "duckdb_file", "wide", "levels"):
+        globals()[given.what](*(int(m) if m.isdigit() else m for m in given.more))
+    else:
+        parser.error(f"what must be table, stream, spark, scale, wide or levels, got {given.what!r}")

@@ -1,0 +1,270 @@
+"""Spark for real: the same release to the bit, retries that count nothing twice, and a cluster that loses a worker."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from ddssp.curate import curate, plan
+from ddssp.engine import Engine
+from ddssp.experiments.noise import SeededNoise
+from ddssp.frame import DataError
+from ddssp.privacy.ledger import Ledger
+from ddssp.schema import Schema
+from ddssp.secret.counts import Counts, Layout, partials
+from ddssp.secret.engines import spark
+from ddssp.secret.table import opened
+
+pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'ddssp[spark]'")
+if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    pytest.skip("Spark needs Java, and there is none", allow_module_level=True)
+
+SCHEMA = Schema(
+    name="survey",
+    columns={
+        "age": {"kind": "numeric", "low": 0, "high": 100, "bins": 10, "indicator": True},
+        "grade": {"kind": "ordinal", "levels": 4},
+        "plan.b": {"kind": "categorical", "levels": ["a", "b", "c"], "other": "rest"},
+        "sick": {"kind": "boolean"},
+    },
+)
+
+
+def table(rows: int = 2000) -> pa.Table:
+    rng = np.random.default_rng(0)
+    age = [None if i % 7 == 0 else a for i, a in enumerate(rng.normal(50, 30, rows).round(2).tolist())]
+    columns = {"age": age, "grade": rng.integers(0, 5, rows), "plan.b": rng.choice(["a", "b", "c", "?"], rows)}
+    return pa.table(columns | {"sick": rng.integers(0, 2, rows).astype(bool)})
+
+
+def released(data, mechanism: str, target: str | None = None, engine: Engine | None = None) -> bytes:
+    made = plan(SCHEMA, epsilon=1.0, delta=1e-6, mechanism=mechanism, target=target)
+    return curate(data, made, noise=SeededNoise(3), engine=engine).to_bytes()
+
+
+@pytest.mark.slow
+def test_in_this_process(tmp_path, monkeypatch):
+    """One Spark for all of it, since starting one takes longer than the rest."""
+    monkeypatch.setattr(spark, "FAN_IN", 2)  # so that three partial sums are added in a tree
+    path = tmp_path / "d.parquet"
+    pq.write_table(table(), path, row_group_size=300)
+    source = opened(path, Engine(master="local[2,4]"))
+    session = source._data.sparkSession
+    try:
+        session.sparkContext.setLogLevel("OFF")
+        frame = session.read.parquet(str(path)).repartition(3)
+        _same_release(table(), frame, path)
+        _no_retry_counts_twice(frame)
+        _a_pass_that_fails_costs_nothing(frame, tmp_path)
+        _people_too(frame)
+        _a_file_that_changes(path, session)
+        _refusals(frame, tmp_path)
+    finally:
+        session.stop()
+
+
+def _same_release(arrow, frame, path):
+    for mechanism, target in (("moments", None), ("aim", None), ("task", "sick")):
+        expected = released(arrow, mechanism, target)
+        assert released(frame, mechanism, target) == expected
+    assert released(frame.limit(0), "moments") == released(arrow.slice(0, 0), "moments")
+    assert released(path, "moments", engine=Engine(kind="spark")) == released(path, "moments")
+
+
+def _no_retry_counts_twice(frame):
+    layout = Layout.of(SCHEMA, plan(SCHEMA, epsilon=1, delta=1e-6, mechanism="aim").mechanism.counted(SCHEMA))
+
+    def dying(batches):
+        import os
+
+        from pyspark import TaskContext
+
+        vectors = list(partials(batches, layout, threads=1))
+        task = TaskContext.get()
+        if task.attemptNumber() == 0 and task.partitionId() == 1:
+            os._exit(1)  # after all rows were counted, before anything was handed over
+        return vectors
+
+    columns = tuple(SCHEMA.columns)
+    source = opened(frame)
+    exact = Counts.of(source.folded(columns, partial(partials, layout=layout, threads=1)), layout)
+    again = Counts.of(source.folded(columns, dying), layout)
+    assert exact.n == again.n == 2000
+    assert all(np.array_equal(exact.pair[k], again.pair[k]) for k in exact.pair)
+    assert sum(b.num_rows for b in source.batches(columns)) == 2000
+
+
+def _a_pass_that_fails_costs_nothing(frame, tmp_path):
+    from pyspark.sql import functions as f
+
+    ledger = Ledger(tmp_path / "l.db")
+    ledger.set_budget("survey", 1.0, 1e-6)
+    broken = frame.withColumn("age", f.expr("CASE WHEN age > 0 THEN raise_error('secret 4711') ELSE age END"))
+    with pytest.raises(DataError, match="Spark could not finish the pass") as caught:
+        curate(broken, plan(SCHEMA, epsilon=1, delta=1e-6, ledger=ledger))
+    assert "4711" not in str(caught.value)
+    assert caught.value.__suppress_context__
+    assert ledger.spent("survey") == 0
+
+
+def _people_too(frame):
+    from pyspark.sql import functions as f
+
+    twice = frame.union(frame).withColumn("person", f.lit(1))
+    made = plan(SCHEMA, epsilon=1, delta=1e-6, unit="person", max_rows=1, mechanism="moments")
+    assert curate(twice.limit(100), made, noise=SeededNoise(0)).contribution is not None
+
+
+def _a_file_that_changes(path, session):
+    made = plan(SCHEMA, epsilon=1, delta=1e-6, mechanism="moments")
+    content = path.read_bytes()
+
+    def change(_what, share):
+        if share > 0:
+            os.utime(path, ns=(1, 1))
+
+    with pytest.raises(DataError, match="changed while it was being read"):
+        curate(session.read.parquet(str(path)), made, noise=SeededNoise(0), progress=change)
+    path.write_bytes(content)
+
+
+def _refusals(frame, tmp_path):
+    (tmp_path / "d.csv").write_text("age\n1\n")
+    with pytest.raises(DataError, match="is CSV, which Spark does not read line by line"):
+        opened(tmp_path / "d.csv", Engine(kind="spark"))
+    with pytest.raises(DataError, match="does not exist"):
+        opened(tmp_path / "none.parquet", Engine(kind="spark"))
+    with pytest.raises(DataError, match="a Spark frame, which engine arrow does not read"):
+        opened(frame, Engine(kind="arrow"))
+    with pytest.raises(DataError, match=r"column 'plan\.b' of the schema is absent"):
+        released(frame.drop("`plan.b`"), "moments")
+
+
+DRIVER = """
+import sys, time
+from functools import partial
+from pathlib import Path
+from ddssp.engine import Engine
+from ddssp.schema import Schema
+from ddssp.secret.counts import Counts, Layout, partials
+from ddssp.encoding import Encoding
+from ddssp.secret.table import opened
+
+master, path, marks = sys.argv[1:]
+schema = Schema(columns={"a": {"kind": "categorical", "levels": 3}, "b": {"kind": "categorical", "levels": 4}})
+layout = Layout.of(schema, Encoding.centred(schema))
+
+def slow(batches):
+    import os, time
+    from pathlib import Path
+    from pyspark import TaskContext
+
+    vectors = list(partials(batches, layout, threads=1))
+    task = TaskContext.get()
+    Path(marks, f"{task.partitionId()}-{task.attemptNumber()}-{os.getppid()}").touch()
+    time.sleep(0.4)
+    return vectors
+
+source = opened(path, Engine(master=master))
+source._data.sparkSession.sparkContext.setLogLevel("OFF")
+from ddssp.secret.engines.spark import SparkRows
+source = SparkRows(source._data.repartition(12))
+counted = Counts.of(source.folded(("a", "b"), slow), layout)
+print(counted.n, counted.pair["a", "b"].tolist())
+"""
+
+
+@pytest.mark.slow
+def test_a_cluster_that_loses_a_worker_in_the_middle(tmp_path):
+    rng = np.random.default_rng(1)
+    a, b = rng.integers(0, 3, 5000), rng.integers(0, 4, 5000)
+    pq.write_table(pa.table({"a": a, "b": b}), tmp_path / "d.parquet")
+    expected = np.zeros((3, 4), int)
+    np.add.at(expected, (a, b), 1)
+    marks = tmp_path / "marks"
+    marks.mkdir()
+    cluster = Cluster(tmp_path)
+    try:
+        cluster.start()
+        command = [sys.executable, "-c", DRIVER, cluster.master, str(tmp_path / "d.parquet"), str(marks)]
+        driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=cluster.environment)
+        wait(lambda: len(list(marks.iterdir())) >= 3 or driver.poll() is not None, 60)
+        assert driver.poll() is None, driver.stderr.read()[-2000:]
+        cluster.kill_a_worker()
+        out, err = driver.communicate(timeout=90)
+        assert driver.returncode == 0, err[-2000:]
+    finally:
+        cluster.stop()
+    assert out.strip() == f"5000 {expected.tolist()}"
+    attempts = [m.name.split("-") for m in marks.iterdir()]
+    assert len({(p, n) for p, n, _ in attempts}) > 12 or len(attempts) > 12, "no task was run again"
+
+
+class Cluster:
+    """A standalone master and two workers on this machine, each in a process group of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        import pyspark
+
+        self.home = Path(pyspark.__file__).parent
+        self.folder, self.port = folder, free_port()
+        self.master = f"spark://127.0.0.1:{self.port}"
+        self.environment = os.environ | {
+            "SPARK_HOME": str(self.home),
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_NO_DAEMONIZE": "1",
+        }
+        self.processes: list[subprocess.Popen] = []
+
+    def start(self) -> None:
+        log = self._run("master.Master", "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0")
+        wait(lambda: "I have been elected leader" in log.read_text(), 40)
+        for i in (1, 2):
+            options = ("-c", "1", "-m", "512m", "--webui-port", "0", "-d", str(self.folder / f"work{i}"))
+            worker = self._run("worker.Worker", "--host", "127.0.0.1", *options, self.master)
+            wait(lambda worker=worker: "Successfully registered with master" in worker.read_text(), 40)
+
+    def kill_a_worker(self) -> None:
+        os.killpg(self.processes[-1].pid, signal.SIGKILL)
+
+    def stop(self) -> None:
+        for process in self.processes:
+            try:
+                os.killpg(process.pid, signal.SIGKILL)
+            except ProcessLookupError:
+                continue
+            process.wait()
+
+    def _run(self, what: str, *arguments: str) -> Path:
+        log = self.folder / f"{what}{len(self.processes)}.log"
+        command = [str(self.home / "bin" / "spark-class"), f"org.apache.spark.deploy.{what}", *arguments]
+        with log.open("w") as out:
+            process = subprocess.Popen(command, stdout=out, stderr=out, env=self.environment, start_new_session=True)
+        self.processes.append(process)
+        return log
+
+
+def wait(until, seconds: float) -> None:
+    end = time.monotonic() + seconds
+    while not until():
+        assert time.monotonic() < end, "it took too long"
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
