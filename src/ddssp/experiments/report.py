@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -95,10 +96,11 @@ def _scores(summary: Summary) -> list[Part]:
                 budgets = summary.epsilons() if METHODS[method].private else [None] * len(summary.epsilons())
                 found = [summary.mean(kind, name, method, e) for e in budgets]
                 if any(found):
-                    rows.append([_named(summary, name), METHODS[method].label, *(str(f or "") for f in found)])
+                    trials = sorted({f.trials for f in found if f is not None})
+                    rows.append([_named(summary, name), METHODS[method].label, *(str(f or "") for f in found), _span(trials)])
         if rows:
             parts.append(Heading(f"{kind.capitalize()} regression: {what}"))
-            parts.append(Table(["dataset", "method", *(f"ε = {e:g}" for e in summary.epsilons())], rows))
+            parts.append(Table(["dataset", "method", *(f"ε = {e:g}" for e in summary.epsilons()), "trials"], rows, words=2))
     return [*parts, Paragraph(NOTES)]
 
 
@@ -125,7 +127,7 @@ def _runtimes(summary: Summary) -> list[Part]:
             f"The paper's AIM on Adult took {adult}, on a Xeon Gold 6240. AIM-Synth includes its AIM release. Baselines on "
             "sufficient statistics leave out the pass over the rows that counts, a tenth of a second."
         ),
-        Table(head, rows),
+        Table(head, rows, words=2),
     ]
 
 
@@ -141,18 +143,18 @@ def _datasets(summary: Summary, held: Sequence[Dataset]) -> list[Part]:
         rows.append(
             [
                 _named(summary, d.name),
+                "; ".join(f"{t} ({k})" for k, t in d.targets.items()),
+                re.split(r"[(;:.]", d.match)[0].strip(),
+                "" if theirs is None else str(theirs),
                 f"{d.train.num_rows + d.test.num_rows + d.rest.num_rows:,}",
                 f"{d.train.num_rows:,}",
                 str(len(domain)),
                 f"10^{log_domain(d):.1f}",
                 f"{sum(domain.size(c) for c in domain.pairs):,}",
-                "; ".join(f"{t} ({k})" for k, t in d.targets.items()),
-                "" if theirs is None else str(theirs),
-                d.match.split(";")[0].split(". ")[0],
             ]
         )
-    head = ["dataset", "rows", "trained on", "attributes", "domain", "cells of all pairs", "target", "in the paper", "match"]
-    return [Heading("Datasets"), Table(head, rows)]
+    head = ["dataset", "target", "match", "in the paper", "rows", "trained on", "attributes", "domain", "cells of all pairs"]
+    return [Heading("Datasets"), Table(head, rows, words=4)]
 
 
 def _agreement(summaries: Sequence[Summary]) -> list[Part]:
@@ -174,7 +176,7 @@ def _agreement(summaries: Sequence[Summary]) -> list[Part]:
             f"{len(rows) - far} of {len(rows)} cells within two standard errors of the difference. The other measurement's own "
             "spread is not known: it is taken to be ours, at the fewest trials it may have had."
         ),
-        Table(["dataset", "method", "protocol", "score", "ε", "ours", "theirs", "their trials", "z"], rows),
+        Table(["dataset", "method", "protocol", "score", "ε", "ours", "theirs", "their trials", "z"], rows, words=4),
     ]
 
 
@@ -196,6 +198,10 @@ def _chebyshev() -> list[Part]:
         ),
         Image(f"{FIGURES}/chebyshev.svg", "The logistic log-likelihood and its degree-2 approximation"),
     ]
+
+
+def _span(values: Sequence[int]) -> str:
+    return f"{values[0]}" if len(values) == 1 else f"{values[0]}–{values[-1]}"
 
 
 def _named(summary: Summary, name: str) -> str:
