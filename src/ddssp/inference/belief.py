@@ -7,21 +7,21 @@ coordinates φ = θ / w (w² the inverse of the curvature's diagonal) with C the
 
 so each is an observation of Cφ whose variance is the noise's plus V ((φ − φ_t)² + var φ), V the variance of C's entries: what
 is not known about C matters less the closer θ_t came, and the gradients themselves tell C along the way they took. Averaged by
-inverse variance they are b ~ N(Cφ, S). The prior of block j is θ_j ~ N(0, t_j), t_j by marginal likelihood (MacKay's fixed
-point): blocks that do not matter drop out, and wake when the gradients speak for them.
+inverse variance they are b ~ N(Cφ, S). The prior of block j is θ_j ~ N(0, t_j), t_j learned (inference/prior.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg import lapack
 
 from ddssp.inference.geometry import Geometry
+from ddssp.inference.prior import SHARES, variances
 
 Array = NDArray[np.float64]
 
@@ -31,17 +31,11 @@ UNMEASURED = 0.2
 CAUTION = 2.0
 """Factor on the variance that an uncertain C adds."""
 
-IDLE = 1e-6
-"""A block that explains less than this share of the target's variance is left out until a gradient speaks for it."""
-
-WAKE = 1.5
-"""An idle block returns when its unexplained gradient exceeds its own noise by this many standard deviations."""
-
 STEPS, PASSES = 8, 2
-"""Fixed-point steps for the prior variances, and how often the evidence is weighed anew, in each round."""
+"""Steps for the prior variances, and how often the evidence is weighed anew, in each round."""
 
-LARGEST = 25.0
-"""No block's prior variance exceeds this."""
+SETTLED = 0.1
+"""Prior variances have settled when none of their logarithms would move further."""
 
 WEAKEST = 0.02
 """Eigenvalues of C are raised to this."""
@@ -49,67 +43,106 @@ WEAKEST = 0.02
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """One gradient, at θ_t: Σ (z − z̄) r with its noise variance, and the bias that clipping may have left."""
+    """One gradient, at θ_t: Σ (z − z̄) r with its noise variance, the score at z̄, and the bias that clipping may have left."""
 
     gradient: Array
     noise: Array
     at: Array
+    centre: float
     bias: float
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Belief:
-    """Mean and variance of θ, prior variance of each block, and the size a block must have to be noticed."""
+    """Mean and variance of θ, prior variance of each block, and the size a block must have to be noticed.
+
+    `spreads` is the variance of the scores where each gradient was taken, and last at θ itself.
+    """
 
     theta: Array
     variance: Array
     prior: Array
     unseen: Array
+    spreads: Array
 
 
 Cross = dict[tuple[int, int], tuple[Array, float]]
 """Measured Σ z_j z_k' of blocks j < k, and the variance of its entries."""
 
 
-def believed(
-    geometry: Geometry, cross: Cross, evidence: Sequence[Evidence], old: Belief, *, curvature: float, scale: float, bend: float
-) -> Belief:
-    """The belief after all evidence.
+Curvature = Callable[[Array, Array], Array]
+"""Mean second derivative of the loss where scores have these means and variances."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """How the loss curves; least squares as it stands.
 
     Args:
-        curvature: mean second derivative of the loss: 1 for least squares.
-        scale: variance of the target on the scale of the score; a block that explains less than IDLE of it is idle.
-        bend: relative change of the curvature on the way from θ_t to θ; 0 for least squares.
+        curvature: mean second derivative at θ.
+        centre: the score at the features' mean.
+        stretch: how the curvature changes with θ; None if it does not.
+        bend: relative change of the curvature on the way from θ_t to θ that `stretch` leaves unexplained.
     """
+
+    curvature: float = 1.0
+    centre: float = 0.0
+    stretch: Curvature | None = None
+    bend: float = 0.0
+
+
+SQUARES = Loss()
+
+
+def believed(
+    geometry: Geometry, cross: Cross, evidence: Sequence[Evidence], old: Belief, *, scale: float, loss: Loss = SQUARES
+) -> Belief:
+    """The belief after all evidence; `scale` is the variance of the target on the scale of the score."""
     at = np.flatnonzero(geometry.live)
     block = geometry.block[at]
-    w = 1 / np.sqrt(geometry.total * curvature * geometry.variance[at])
+    unit = geometry.total * loss.curvature
+    w = 1 / np.sqrt(unit * geometry.variance[at])
+    full = scale / geometry.reach
+    share, phi, doubt = old.prior / full, old.theta[at] / w, old.variance[at] / w**2
+    way = Way(points=np.array([e.at[at] for e in evidence]) / w, centres=np.array([e.centre for e in evidence]), unit=unit)
     C, V = _correlation(geometry, cross, at)
-    C, V = _learned(C, V, evidence, at, w, bend)
-    reach = geometry.reach
-    prior, phi, doubt = old.prior, old.theta[at] / w, old.variance[at] / w**2
+    C, V = _learned(C, V, evidence, way.stretched(C, phi, loss), at, w, loss.bend)
+    C = _definite(C)
     for _ in range(PASSES):
-        b, S = _observation(evidence, at, w, C, V, phi, doubt, bend)
-        prior = _awake(b - C @ phi, S + C**2 @ doubt, w, block, prior, prior * reach < IDLE * scale)
-        a = np.flatnonzero((prior * reach >= IDLE * scale)[block])
-        phi, doubt = np.zeros(len(at)), np.zeros(len(at))
-        if len(a):
-            prior, phi[a], doubt[a] = _posterior(
-                b[a], S[a], _definite(C[np.ix_(a, a)]), w[a], block[a], prior, 10 * IDLE * scale / reach
-            )
+        b, S = _observation(evidence, way.stretched(C, phi, loss), at, w, C, V, phi, doubt, loss.bend)
+        share, phi, doubt = _posterior(b, S, C, block, share, full[block] / w**2)
     theta, variance = np.zeros_like(old.theta), np.zeros_like(old.theta)
     theta[at], variance[at] = phi * w, doubt * w**2
     noise = evidence[-1].noise[at] * w**2
-    unseen = np.sqrt(2 * np.bincount(block, noise**2, len(prior))) / (geometry.total * curvature * reach)
-    return Belief(theta=theta, variance=variance, prior=prior, unseen=unseen)
+    unseen = np.sqrt(2 * np.bincount(block, noise**2, len(share))) / (unit * geometry.reach)
+    return Belief(theta=theta, variance=variance, prior=share * full, unseen=unseen, spreads=way.spreads(C, phi))
 
 
-def _awake(rest: Array, noise: Array, w: Array, block: NDArray[np.intp], prior: Array, idle: NDArray[np.bool_]) -> Array:
-    """Prior variances, raised for idle blocks whose unexplained gradient stands out of its own noise."""
-    J = len(prior)
-    gain = np.bincount(block, rest**2 - noise, J)
-    found = gain > WAKE * np.sqrt(2 * np.bincount(block, noise**2, J))
-    return np.where(idle & found, np.minimum(gain / np.bincount(block, w**-2.0, J), LARGEST), prior)
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Way:
+    """Where gradients were taken: φ_t and the score at the features' mean; `unit` is n̂ times the curvature."""
+
+    points: Array
+    centres: Array
+    unit: float
+
+    def spreads(self, C: Array, phi: Array) -> Array:
+        """Variance of the scores at each φ_t, and last at φ."""
+        points = np.vstack([self.points, phi])
+        return np.asarray(np.maximum(np.sum((points @ C) * points, axis=1), 0) / self.unit)
+
+    def stretched(self, C: Array, phi: Array, loss: Loss) -> Array:
+        """φ_t times the curvature there over that at φ: a gradient speaks of their difference (inference/chance.py).
+
+        Where scores saturate, the curvature at φ is hardly known and the ratio could run away: it exceeds 1 no more than the
+        measured curvature allows.
+        """
+        if loss.stretch is None:
+            return self.points
+        curvature = loss.stretch(np.r_[self.centres, loss.centre], self.spreads(C, phi))
+        there, here = curvature[:-1], curvature[-1]
+        ratio = np.minimum(there / here, np.maximum(there / loss.curvature, 1))
+        return np.asarray(self.points * ratio[:, None])
 
 
 def _definite(C: Array) -> Array:
@@ -119,12 +152,12 @@ def _definite(C: Array) -> Array:
 
 
 def _learned(
-    C: Array, V: Array, evidence: Sequence[Evidence], at: NDArray[np.intp], w: Array, bend: float
+    C: Array, V: Array, evidence: Sequence[Evidence], points: Array, at: NDArray[np.intp], w: Array, bend: float
 ) -> tuple[Array, Array]:
     """C and V after what successive gradients say of C: w (g_t − g_s) = C (φ_s − φ_t) + noise, row by row."""
     C, V = C.copy(), V.copy()
-    for s, t in pairwise(evidence):
-        x = (s.at[at] - t.at[at]) / w
+    for (s, here), (t, there) in pairwise(zip(evidence, points, strict=True)):
+        x = here - there
         noise = (s.noise[at] + t.noise[at]) * w**2 + s.bias + t.bias + (bend * (C @ x)) ** 2
         spread = V * x
         total = spread @ x + noise
@@ -166,35 +199,49 @@ def _correlation(geometry: Geometry, cross: Cross, at: NDArray[np.intp]) -> tupl
 
 
 def _observation(
-    evidence: Sequence[Evidence], at: NDArray[np.intp], w: Array, C: Array, V: Array, phi: Array, doubt: Array, bend: float
-) -> tuple[Array, Array]:
+    evidence: Sequence[Evidence], points: Array, at: NDArray[np.intp], w: Array, C: Array, V: Array, phi: Array, doubt: Array,
+    bend: float,
+) -> tuple[Array, Array]:  # fmt: skip
     """b and S: all gradients averaged by inverse variance."""
     b, S, weights = np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
-    for e in evidence:
-        way = phi - e.at[at] / w
+    for e, point in zip(evidence, points, strict=True):
+        way = phi - point
         variance = e.noise[at] * w**2 + CAUTION * V @ (way**2 + doubt) + (bend * (C @ way)) ** 2
         weight = 1 / (variance + e.bias)
-        b += weight * (e.gradient[at] * w + C @ (e.at[at] / w))
+        b += weight * (e.gradient[at] * w + C @ point)
         S += weight**2 * variance
         weights += weight
     return b / weights, S / weights**2
 
 
-def _posterior(
-    b: Array, S: Array, C: Array, w: Array, block: NDArray[np.intp], prior: Array, small: Array
-) -> tuple[Array, Array, Array]:
-    """Prior variances by MacKay's fixed point, then mean and variance of φ under b ~ N(Cφ, S), φ ~ N(0, T)."""
-    J = len(prior)
-    active = np.bincount(block, minlength=J) > 0
+def _posterior(b: Array, S: Array, C: Array, block: NDArray[np.intp], share: Array, unit: Array) -> tuple[Array, Array, Array]:
+    """Shares of the target's variance that blocks explain; mean and variance of φ under b ~ N(Cφ, S), φ ~ N(0, share · unit).
+
+    With T = share · unit, R = T^½ and B = I + R C'S⁻¹C R the variance of φ is R B⁻¹ R; without its own prior a coordinate
+    has precision s = (1 / B⁻¹_ii − 1) / T and says q = mean / (T B⁻¹_ii).
+    """
+    starts = np.flatnonzero(np.diff(block, prepend=-1))
+    here = block[starts]
+    A, a = (C / S) @ C, C @ (b / S)
+    common = np.full(len(SHARES), 1 / len(SHARES))
+    share = share.copy()
     for step in range(STEPS + 1):
-        T = prior[block] / w**2
-        root = C * np.sqrt(T)
-        L = np.linalg.cholesky(root @ root.T + np.diag(S))
-        X = solve_triangular(L, C, lower=True, check_finite=False)
-        q, h = X.T @ solve_triangular(L, b, lower=True, check_finite=False), np.sum(X**2, axis=0)
-        gain = np.bincount(block, (q / w) ** 2, J) / np.maximum(np.bincount(block, h / w**2, J), 1e-30)
-        new = np.where(active, np.clip(prior * np.clip(gain, 0.05, 20), 1e-9, LARGEST), prior)
-        if step == STEPS or np.all((np.abs(np.log(new / prior)) < 0.02) | (new < small)):
+        T = share[block] * unit
+        R = np.sqrt(T)
+        inverse = _inverse(np.eye(len(T)) + A * np.outer(R, R))
+        kept = np.diag(inverse)
+        mean = R * (inverse @ (R * a))
+        if step == STEPS:
             break
-        prior = new
-    return prior, T * q, np.maximum(T - T**2 * h, 0.0)
+        new, common = variances((1 / kept - 1) / T, mean / (T * kept), unit, starts, common)
+        if np.abs(np.log(new / share[here])).max() < SETTLED:
+            break
+        share[here] = np.sqrt(share[here] * new)
+    return share, mean, T * kept
+
+
+def _inverse(B: Array) -> Array:
+    """Of a positive definite matrix."""
+    L, _ = lapack.dpotrf(B, lower=1, overwrite_a=1)
+    half, _ = lapack.dpotri(L, lower=1, overwrite_c=1)
+    return np.asarray(np.tril(half) + np.tril(half, -1).T)

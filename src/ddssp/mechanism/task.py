@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from ddssp.domain import Clique
 from ddssp.encoding import Block, Encoding
-from ddssp.inference.belief import UNMEASURED, Belief, Evidence, believed
+from ddssp.inference.belief import SQUARES, UNMEASURED, Belief, Evidence, Loss, believed
+from ddssp.inference.chance import mean_chance, mean_curvature, score_of
 from ddssp.inference.geometry import Geometry, geometry
 from ddssp.inference.psd import combined
 from ddssp.marginal import Measurement
@@ -50,7 +51,7 @@ CHANCE_EDGES, CHANCE_MIDDLES = (0.2, 0.4, 0.65), np.array([0.1, 0.3, 0.52, 0.82]
 """|r| of a chance in four bins, for the mean of r², which is the mean curvature p (1 − p)."""
 
 BEND = 0.3
-"""Relative change of a logistic loss's curvature between the points of two gradients."""
+"""Relative change of a logistic loss's curvature between two points that normal scores leave unexplained."""
 
 CENTRE = {Link.IDENTITY: 1.0, Link.LOGIT: 8.0}
 """The score at the features' mean is no further from 0: that of a target in [−1, 1], or of a chance of 1 in 3,000."""
@@ -112,7 +113,7 @@ class State:
 
     Args:
         known: measurements so far, one per clique.
-        levels: estimates of the score at the features' mean, with their weights; `centre` their mean.
+        levels: mean residual of each round with its noise variance; `centre` is the score at the features' mean.
         scale: variance of the target on the scale of the score.
         squares: measured mean of r², one per round, where the curvature follows from it.
     """
@@ -152,7 +153,11 @@ def first(curator: Curator, problem: Problem, rho: float) -> State:
         centre, clip, curvature, scale = mean, min(2.5 * float(np.sqrt(spread)), 2.0), 1.0, spread
     prior = scale / (max(len(problem.blocks), 1) * g.reach)
     belief = Belief(
-        theta=np.zeros(len(g.offset)), variance=prior[g.block] * g.live, prior=prior, unseen=np.zeros(len(problem.blocks))
+        theta=np.zeros(len(g.offset)),
+        variance=prior[g.block] * g.live,
+        prior=prior,
+        unseen=np.zeros(len(problem.blocks)),
+        spreads=np.zeros(1),
     )
     return State(known=known, geometry=g, belief=belief, centre=centre, clip=clip, curvature=curvature, scale=scale)
 
@@ -177,7 +182,8 @@ def round_of(curator: Curator, problem: Problem, state: State, rho: float, *, nu
     state = _noted(problem, state, gradient, variance, tail)
     curvature = float(np.clip(np.mean(squares[-4:]), 0.03, 0.25)) if squares else 1.0
     state = replace(state, clip=clip, squares=squares, curvature=curvature)
-    return replace(state, belief=_believed(problem, state))
+    state = replace(state, belief=_believed(problem, state))
+    return replace(state, centre=_centre(problem, state))
 
 
 def _working(problem: Problem, state: State) -> Working:
@@ -227,15 +233,26 @@ def _noted(problem: Problem, state: State, gradient: Sequence[Array], variance: 
         gradient=slope - g.offset * level,
         noise=variance[1:][g.block] + g.offset**2 * variance[0],
         at=state.belief.theta,
+        centre=state.centre,
         bias=state.weight * tail / len(problem.blocks),
     )
     # The mean of the features is itself noisy, which moves the level by about a tenth of a clip.
-    weight = 1 / (variance[0] + 0.01 * state.clip**2 * g.total)
-    levels = (*state.levels, (state.centre + level / state.weight, weight))
-    values, weights = np.array(levels).T
+    noise = (variance[0] + 0.01 * state.clip**2 * g.total) / g.total**2
+    levels = (*state.levels, (level / g.total, noise))
+    return replace(state, evidence=(*state.evidence, evidence), levels=levels)
+
+
+def _centre(problem: Problem, state: State) -> float:
+    """The score at the features' mean: what each gradient's intercept says, the less the further θ_t is from θ."""
+    steps, noise = np.array(state.levels).T
+    way = np.array([state.belief.theta - e.at for e in state.evidence])
+    weights = 1 / (noise + (_loss(problem, state).bend * state.curvature) ** 2 * (way**2 @ state.geometry.variance))
     end = CENTRE[problem.link]
-    centre = float(np.clip(values @ weights / weights.sum(), -end, end))
-    return replace(state, evidence=(*state.evidence, evidence), levels=levels, centre=centre)
+    centres = np.array([e.centre for e in state.evidence])
+    if problem.link is Link.IDENTITY:
+        return float(np.clip((centres + steps) @ weights / weights.sum(), -end, end))
+    chances = mean_chance(centres, state.belief.spreads[:-1]) + steps
+    return score_of(float(chances @ weights / weights.sum()), float(state.belief.spreads[-1]), end)
 
 
 def _believed(problem: Problem, state: State) -> Belief:
@@ -246,10 +263,13 @@ def _believed(problem: Problem, state: State) -> Belief:
         for c, m in state.known.items()
         if len(c) == 2 and c[0] != c[1] and c[0] in place and c[1] in place
     }
-    bend = 0.0 if problem.link is Link.IDENTITY else BEND
-    return believed(
-        state.geometry, cross, state.evidence, state.belief, curvature=state.curvature, scale=state.scale, bend=bend
-    )
+    return believed(state.geometry, cross, state.evidence, state.belief, scale=state.scale, loss=_loss(problem, state))
+
+
+def _loss(problem: Problem, state: State) -> Loss:
+    if problem.link is Link.IDENTITY:
+        return SQUARES
+    return Loss(curvature=state.curvature, centre=state.centre, stretch=mean_curvature, bend=BEND)
 
 
 def _products(curator: Curator, problem: Problem, state: State, rho: float, number: int) -> tuple[State, float]:
