@@ -8,6 +8,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from ddssp.secret.drawing import drawn
+
 
 class Noise(Protocol):
     """Draws what a Curator answers.
@@ -37,10 +39,15 @@ class OpenDPNoise:
     private = True
 
     def gaussian(self, values: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
-        return np.array(_gaussian(sigma)([int(v) for v in values]), np.int64)
+        return drawn(values, sigma, draw_here)
 
     def noisy_max(self, scores: NDArray[np.int64], scale: float) -> int:
         return int(_noisy_max(scale)([int(s) for s in scores]))
+
+
+def draw_here(values: NDArray[np.int64], sigma: float) -> NDArray[np.int64]:
+    """values + discrete Gaussian noise, drawn in this process."""
+    return np.array(_gaussian(sigma)(values.tolist()), np.int64)
 
 
 @lru_cache(maxsize=4096)
