@@ -1,8 +1,9 @@
 /** Bundles the page's script and style into src/ddssp/report/, or wherever the first argument says. */
 
+import asc from "assemblyscript/asc";
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
-import { readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join, relative } from "node:path";
 import { fileURLToPath } from "node:url";
 
@@ -19,8 +20,37 @@ function sources(folder) {
 
 /** SHA-256 of what the asset is made from: tells a stale asset without rebuilding it (tests/report/asset_test.py). */
 const hash = createHash("sha256");
-for (const path of [...sources(join(here, "src")), join(here, "package.json")]) {
+for (const path of [...sources(join(here, "src")), join(here, "kernel", "kernel.ts"), join(here, "package.json")]) {
   hash.update(relative(here, path).replaceAll("\\", "/")).update("\0").update(readFileSync(path)).update("\0");
+}
+
+/** The heavy loops, compiled: two numbers at a time, no runtime of its own. */
+mkdirSync(join(here, "kernel", "build"), { recursive: true });
+const compiled = await asc.main(
+  ["kernel/kernel.ts", "-O3", "--noAssert", "--converge", "--enable", "simd", "--runtime", "stub", "--outFile", "kernel/build/kernel.wasm"],
+  { stdout: process.stdout, stderr: process.stderr, readFile: (name, base) => read(join(base, name)), writeFile: (name, data, base) => writeFileSync(join(base, name), data), listFiles: () => null },
+);
+if (compiled.error) throw compiled.error;
+
+function read(path) {
+  try {
+    return readFileSync(path, "utf8");
+  } catch {
+    return null;
+  }
+}
+
+/** Names and licences of the packages in a bundle, each text once. */
+function licences(metafile) {
+  const texts = new Map();
+  for (const path of Object.keys(metafile.inputs).sort()) {
+    const found = /node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(path);
+    if (!found) continue;
+    const folder = join(here, "node_modules", found[1]), file = readdirSync(folder).find((entry) => /^licen[cs]e/i.test(entry));
+    const text = file ? readFileSync(join(folder, file), "utf8").trim() : JSON.parse(readFileSync(join(folder, "package.json"), "utf8")).license;
+    texts.set(text, (texts.get(text) ?? new Set()).add(found[1]));
+  }
+  return [...texts].map(([text, names]) => `\n/*! ${[...names].join(", ")}\n${text.replaceAll("*/", "* /")}\n*/\n`).join("");
 }
 
 const banner = `/* Built from explorer/, sha256 of its sources ${hash.digest("hex")}; \`make explorer\` rebuilds it. */`;
@@ -34,8 +64,10 @@ for (const [entry, name] of [["src/main.ts", "explorer.js"], ["src/style/page.cs
     target: ["es2022"],
     charset: "utf8",
     legalComments: "eof",
+    loader: { ".wasm": "binary" },
     absWorkingDir: here,
+    metafile: true,
     logLevel: "warning",
   });
-  writeFileSync(join(out, name), `${banner}\n${result.outputFiles[0].text}`);
+  writeFileSync(join(out, name), `${banner}\n${result.outputFiles[0].text}${licences(result.metafile)}`);
 }

@@ -2,13 +2,14 @@
 
 import type { Contract, Expectation } from "./contract";
 import { fit, limits, modelsFor, momentsOf, predicted, significance } from "./fit/fit";
+import { useKernel } from "./fit/kernel";
 import { h, number, table } from "./ui/dom";
 import { expectation } from "./ui/expectation";
 import { explorer } from "./ui/explorer";
 import { budget, columnsSection, guarantee, masthead, pairsSection, reading, section } from "./ui/sections";
 
 /** For whoever wants to compute without the page: tests, consoles. */
-(globalThis as unknown as { ddssp: unknown }).ddssp = { fit, limits, modelsFor, momentsOf, predicted, significance };
+(globalThis as unknown as { ddssp: unknown }).ddssp = { fit, limits, modelsFor, momentsOf, predicted, significance, useKernel };
 
 function page(contract: Contract): void {
   const moments = momentsOf(contract), host = document.getElementById("page")!;

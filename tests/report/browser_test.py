@@ -127,15 +127,6 @@ def report_of(release, tmp_path: Path) -> Path:
     return tmp_path / "r.html"
 
 
-def refit_times(opened: Opened, target: str, other: str, turns: int = 6) -> list[float]:
-    """Milliseconds of each refit, as the page measures them."""
-    out = []
-    for i in range(turns):
-        opened.page.get_by_label("Target").select_option(other if i % 2 == 0 else target)
-        out.append(float(opened.page.locator(".status").get_attribute("data-milliseconds")))
-    return out
-
-
 @pytest.mark.data
 def test_fire_opens_and_equals_python(browser, fire, tmp_path):
     """All of its columns at once, then some; more than 225 numbers in all."""
@@ -150,15 +141,62 @@ def test_fire_opens_and_equals_python(browser, fire, tmp_path):
         opened.quiet()
 
 
+REFERENCE = """() => {
+  const n = 224, A = Float64Array.from({ length: n * n }, (_, i) => i % 7), B = A.slice(), C = new Float64Array(n * n);
+  const product = () => {
+    for (let i = 0; i < n; i += 2) for (let j = 0; j < n; j += 4) {
+      const a = i * n, b = j * n;
+      let c = 0, d = 0, e = 0, f = 0, g = 0, h = 0, k = 0, m = 0;
+      for (let l = 0; l < n; l++) {
+        const p = A[a + l], q = A[a + n + l], w = B[b + l], x = B[b + n + l], y = B[b + 2 * n + l], z = B[b + 3 * n + l];
+        c += p * w; d += p * x; e += p * y; f += p * z; g += q * w; h += q * x; k += q * y; m += q * z;
+      }
+      C[a + j] = c + d + e + f; C[a + n + j] = g + h + k + m;
+    }
+  };
+  for (let turn = 0; turn < 8; turn++) product();
+  return C[5];
+}"""
+"""A fixed amount of plain arithmetic: 8 products of matrices of 224 rows."""
+
+FITS = """() => {
+  const contract = JSON.parse(document.getElementById("release").textContent), moments = ddssp.momentsOf(contract);
+  const features = contract.blocks.map((b) => b.column).filter((c) => c !== null && c !== "o0");
+  const ask = { model: "linear", target: "o0", features, intercept: true, references: {}, level: 0, noiseFactor: 1 };
+  for (let turn = 0; turn < 8; turn++) ddssp.fit(moments, ask);
+}"""
+
+
+def processor_milliseconds(opened: Opened, script: str, turns: int = 5) -> float:
+    """The page's own processor time of a script that does something eight times, the best of several; per time."""
+    session = opened.context.new_cdp_session(opened.page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent() -> float:
+        return next(m["value"] for m in session.send("Performance.getMetrics")["metrics"] if m["name"] == "TaskDuration")
+
+    found = []
+    for _ in range(turns):
+        before = spent()
+        opened.page.evaluate(script)
+        found.append(1000 * (spent() - before) / 8)
+    session.detach()
+    return min(found)
+
+
+MOST_PRODUCTS = 20
+"""One takes about 7 ms of an idle machine of the project's kind, so this is 140 ms."""
+
+
 def test_a_table_as_wide_as_fire_is_refitted_at_once(browser, wide, tmp_path):
+    """Coefficients and intervals, in units of plain arithmetic: other processes slow both down alike."""
     with Opened(browser, report_of(wide, tmp_path)) as opened:
         opened.settled()
         assert assert_equals_python(opened.table(), wide.linear("o0")) > 225
-        assert min(refit_times(opened, "o0", "o1")) < MOST_MILLISECONDS
+        fit, product = processor_milliseconds(opened, FITS), processor_milliseconds(opened, REFERENCE)
+        print(f"a refit takes {fit:.0f} ms of processor time, {fit / product:.1f} products of {product:.1f} ms")
+        assert fit < 50 or fit / product < MOST_PRODUCTS
         opened.quiet()
-
-
-MOST_MILLISECONDS = 1000
 
 
 def test_keyboard_alone(browser, folder):

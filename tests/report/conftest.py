@@ -61,7 +61,8 @@ def fire(data_dir):
 SCRIPT = """
 const { readFileSync } = require("node:fs");
 require("node:vm").runInThisContext(readFileSync(process.argv[1], "utf8"));
-const { contract, asks } = JSON.parse(readFileSync(0, "utf8")), moments = ddssp.momentsOf(contract);
+const { contract, asks, compiled } = JSON.parse(readFileSync(0, "utf8")), moments = ddssp.momentsOf(contract);
+ddssp.useKernel(compiled);
 const columns = new Map(contract.columns.map((c) => [c.name, c]));
 const out = asks.map((ask) => {
   const fit = ddssp.fit(moments, { level: 0, intercept: true, references: {}, noiseFactor: 1, ...ask });
@@ -81,8 +82,8 @@ def in_node():
     if node is None:
         pytest.skip("needs Node, to run the page's script without a browser")
 
-    def run(release, asks):
-        given = json.dumps({"contract": contract(release), "asks": asks})
+    def run(release, asks, *, compiled: bool = True):
+        given = json.dumps({"contract": contract(release), "asks": asks, "compiled": compiled})
         done = subprocess.run([node, "-e", SCRIPT, str(ASSET)], input=given, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)

@@ -82,6 +82,19 @@ def test_linear_of_a_table_as_wide_as_fire(wide, in_node):
     assert_same(page, fit)
 
 
+def test_compiled_and_plain_loops_agree(wide, mixed, in_node):
+    """The page's script carries its heaviest loops twice: compiled, and in plain script for browsers that cannot run those."""
+    for release, ask in (
+        (wide, {"model": "linear", "target": "o0", "features": others(wide, "o0")}),
+        (mixed, {"model": "logistic", "target": "sick", "features": others(mixed, "sick")}),
+    ):
+        (fast,), (plain,) = in_node(release, [ask]), in_node(release, [ask], compiled=False)
+        for key in ("coef", "estimate", "sampling", "privacy"):
+            pairs = [(a[key], b[key]) for a, b in zip(fast["coefficients"], plain["coefficients"], strict=True)]
+            assert [a is None for a, _ in pairs] == [b is None for _, b in pairs]
+            assert_close([a for a, _ in pairs if a is not None], [b for _, b in pairs if b is not None])
+
+
 @pytest.mark.data
 def test_linear_of_fire(fire, in_node):
     (page,) = in_node(fire, [{"model": "linear", "target": "Priority", "features": others(fire, "Priority")}])

@@ -1,6 +1,7 @@
 /** Eigenvalues and eigenvectors of symmetric matrices: Householder's tridiagonal form, then implicit QL. */
 
-import { zeros, type Matrix } from "./matrix";
+import { kernel, room } from "./kernel";
+import { transposed, zeros, type Matrix } from "./matrix";
 
 export interface Eigen {
   /** In no particular order. */
@@ -18,7 +19,14 @@ export interface Tridiagonal {
 }
 
 export function tridiagonal(a: Matrix): Tridiagonal {
-  const n = a.rows;
+  const n = a.rows, fast = n > 8 ? kernel() : null;
+  if (fast !== null) {
+    const { places: p, views } = room(fast, n * n, n * n, n, n, n, n, n), [A, V, d, e, beta] = views;
+    A!.set(a.data);
+    V!.fill(0);
+    fast.tridiagonal(p[0]!, p[1]!, p[2]!, p[3]!, p[4]!, p[5]!, p[6]!, n);
+    return { d: d!.slice(), e: e!.slice(), reflectors: { rows: n, cols: n, data: V!.slice() }, beta: beta!.slice() };
+  }
   const A = Float64Array.from(a.data), V = zeros(n, n), d = new Float64Array(n), e = new Float64Array(n);
   const beta = new Float64Array(n), v = new Float64Array(n), w = new Float64Array(n);
   for (let k = 0; k < n; k++) {
@@ -179,6 +187,19 @@ function rotateOne(
 }
 
 export function eigen(a: Matrix): Eigen {
+  const fast = a.rows > 8 ? kernel() : null;
+  return fast === null ? plainEigen(a) : compiledEigen(fast, a);
+}
+
+function compiledEigen(fast: NonNullable<ReturnType<typeof kernel>>, a: Matrix): Eigen {
+  const n = a.rows, { places: p, views } = room(fast, n * n, n * n, n * n, n, n, n, n, n, 32 * n, 24);
+  views[0]!.set(a.data);
+  fast.eigen(p[0]!, p[1]!, p[2]!, p[3]!, p[4]!, p[5]!, p[6]!, p[7]!, p[8]!, p[9]!, n);
+  return { values: views[3]!.slice(), vectors: transposed({ rows: n, cols: n, data: views[2]! }) };
+}
+
+/** The same in plain script. */
+function plainEigen(a: Matrix): Eigen {
   const n = a.rows, t = tridiagonal(a), vectors = orthogonal(t), { d, e } = t, sweeps = new Sweeps(vectors);
   for (let l = 0; l < n; l++) {
     for (let turn = 0; turn < 60; turn++) {

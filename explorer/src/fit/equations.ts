@@ -67,7 +67,7 @@ export function equations(moments: Moments, request: Request, rows: readonly num
     names: originalNames(encoding, request.references, request.intercept),
     intercept: request.intercept,
     H: within(G, basis, features, through === null),
-    b: transposedTimesVector(basis, Gr),
+    b: through === null ? Float64Array.from(features, (row) => Gr[row]!) : transposedTimesVector(basis, Gr),
     yy: dot(response, Gr),
     total,
     mean: Gr[0]! / total,
@@ -87,16 +87,30 @@ export function within(G: Matrix, R: Matrix, features: readonly number[], select
   return timesTransposed(timesTransposed(Rt, G), Rt, true);
 }
 
+/** Rβ, "p". */
+export function fitted(e: Equations, beta: Float64Array): Float64Array {
+  if (!e.selects) return timesVector(e.basis, beta);
+  const out = new Float64Array(e.response.length);
+  e.features.forEach((row, i) => (out[row] = beta[i]!));
+  return out;
+}
+
+/** R'x, or (R∘R)'x, "q". */
+export function folded(e: Equations, x: Float64Array, squared = false): Float64Array {
+  if (e.selects) return Float64Array.from(e.features, (row) => x[row]!);
+  return transposedTimesVector(squared ? { ...e.basis, data: e.basis.data.map((v) => v * v) } : e.basis, x);
+}
+
 /** θ of the encoding that predicts r'z. */
 export function theta(e: Equations, beta: Float64Array): Float64Array {
-  const full = timesVector(e.basis, beta);
+  const full = fitted(e, beta);
   return Float64Array.from(e.features, (row) => full[row]!);
 }
 
 /** t = r − Rβ, "p". */
 export function residual(e: Equations, beta: Float64Array): Float64Array {
-  const fitted = timesVector(e.basis, beta);
-  return e.response.map((value, i) => value - fitted[i]!);
+  const full = fitted(e, beta);
+  return e.response.map((value, i) => value - full[i]!);
 }
 
 function identity(n: number): Matrix {

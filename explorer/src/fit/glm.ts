@@ -1,7 +1,7 @@
 /** Generalised linear models from second moments: least squares, calibrated (model/calibration.py, glm.py, logistic.py, poisson.py). */
 
 import { eigen } from "./eigen";
-import { residual, theta, type Equations } from "./equations";
+import { fitted, residual, theta, type Equations } from "./equations";
 import { inference, masked, outer, type Inference, type Intervals } from "./inference";
 import { dot, timesTransposed, timesVector, transposed, zeros, type Matrix } from "./matrix";
 import type { BlockNoise } from "./noise";
@@ -44,8 +44,7 @@ export function poissonRule(unit: number): Rule {
 
 /** θ in the encoding's coordinates, β calibrated by its own variance V = β'Σβ. */
 export function calibrated(e: Equations, beta: Float64Array, rule: Rule): Float64Array {
-  const n = e.total, fitted = timesVector(e.basis, beta);
-  const centre = dot(e.G.data.subarray(0, e.G.cols), fitted) / n;
+  const n = e.total, centre = dot(e.G.data.subarray(0, e.G.cols), fitted(e, beta)) / n;
   const found = rule(e.mean, Math.max(dot(beta, timesVector(e.H, beta)) / n - centre ** 2, 0));
   const out = theta(e, beta).map((v) => found.factor * v);
   out[0]! += found.constant;

@@ -1,5 +1,7 @@
 /** Dense matrices, row by row, and the few products that a fit needs. */
 
+import { kernel, room } from "./kernel";
+
 export interface Matrix {
   readonly rows: number;
   readonly cols: number;
@@ -55,8 +57,36 @@ export function transposedTimesVector(a: Matrix, x: ArrayLike<number>): Float64A
   return out;
 }
 
-/** a b', in tiles of 4 × 4 that stay in registers; `symmetric` computes the lower half and mirrors it. */
+/** a b'; `symmetric` computes the lower half and mirrors it. */
 export function timesTransposed(a: Matrix, b: Matrix, symmetric = false): Matrix {
+  const fast = a.rows * b.rows * a.cols > 4096 ? kernel() : null;
+  if (fast === null) return plainTimesTransposed(a, b, symmetric);
+  const m = a.rows, n = b.rows, even = a.cols + (a.cols & 1), rows = m + (m & 1), out = zeros(m, n);
+  const { places: [pa, pb, po], views: [va, vb, vo] } = room(fast, rows * even, n * even, rows * n);
+  padded(a, va!, even);
+  if (rows > m) va!.fill(0, m * even);
+  padded(b, vb!, even);
+  fast.timesTransposed(pa!, pb!, po!, rows, n, even, Number(symmetric));
+  out.data.set(vo!.subarray(0, m * n));
+  if (symmetric) mirrored(out);
+  return out;
+}
+
+/** Rows of a into `view`, each filled up with zeros to `even` numbers. */
+function padded(a: Matrix, view: Float64Array, even: number): void {
+  if (even === a.cols) return view.set(a.data);
+  for (let i = 0; i < a.rows; i++) {
+    view.set(a.data.subarray(i * a.cols, (i + 1) * a.cols), i * even);
+    view[i * even + even - 1] = 0;
+  }
+}
+
+function mirrored(a: Matrix): void {
+  for (let i = 0; i < a.rows; i++) for (let j = 0; j < i; j++) a.data[j * a.cols + i] = a.data[i * a.cols + j]!;
+}
+
+/** The same in plain script, in tiles of 4 × 4. */
+function plainTimesTransposed(a: Matrix, b: Matrix, symmetric: boolean): Matrix {
   const m = a.rows, n = b.rows, k = a.cols;
   const out = zeros(m, n);
   const A = a.data, B = b.data, C = out.data;
@@ -82,7 +112,7 @@ export function timesTransposed(a: Matrix, b: Matrix, symmetric = false): Matrix
       if (i + 3 < m) put(C, at + 3 * n, wide, c30, c31, c32, c33);
     }
   }
-  if (symmetric) for (let i = 0; i < m; i++) for (let j = 0; j < i; j++) C[j * n + i] = C[i * n + j]!;
+  if (symmetric) mirrored(out);
   return out;
 }
 
@@ -95,7 +125,14 @@ function put(C: Float64Array, at: number, wide: number, a: number, b: number, c:
 
 /** Lower L with LL' = a; a pivot that rounding made negative is raised to a trace of the largest. */
 export function cholesky(a: Matrix): Matrix {
-  const n = a.rows, out = zeros(n, n), L = out.data, A = a.data;
+  const n = a.rows, out = zeros(n, n), L = out.data, A = a.data, fast = n > 8 ? kernel() : null;
+  if (fast !== null) {
+    const { places: [p], views: [v] } = room(fast, n * n);
+    v!.set(A);
+    fast.cholesky(p!, n);
+    L.set(v!);
+    return out;
+  }
   let largest = 0;
   for (let i = 0; i < n; i++) largest = Math.max(largest, A[i * n + i]!);
   for (let i = 0; i < n; i++) {
@@ -118,7 +155,16 @@ export function cholesky(a: Matrix): Matrix {
 
 /** Rows x of the result solve L x = b for each row b, in place. */
 export function forwardSolve(L: Matrix, rows: Matrix): Matrix {
-  const s = L.rows, l = L.data, X = rows.data;
+  const s = L.rows, l = L.data, X = rows.data, fast = rows.rows * s > 256 ? kernel() : null;
+  if (fast !== null) {
+    const four = (rows.rows + 3) & ~3, { places: [pl, px], views: [vl, vx] } = room(fast, s * s, four * s);
+    vl!.set(l);
+    vx!.set(X);
+    vx!.fill(0, X.length);
+    fast.forwardSolve(pl!, px!, four, s);
+    X.set(vx!.subarray(0, X.length));
+    return rows;
+  }
   let r = 0;
   for (; r + 3 < rows.rows; r += 4) {
     const x0 = r * s, x1 = x0 + s, x2 = x1 + s, x3 = x2 + s;
@@ -148,22 +194,15 @@ export function forwardVector(L: Matrix, x: Float64Array): Float64Array {
   return x;
 }
 
-/** Rows x of the result solve L' x = b for each row b, in place. */
+/** Rows x of the result solve L' x = b for each row b, in place: L' turned round is lower, and x and b with it. */
 export function backwardSolve(L: Matrix, rows: Matrix): Matrix {
-  const s = L.rows, l = transposed(L).data, X = rows.data;
-  for (let r = 0; r < rows.rows; r++) {
-    const x = r * s;
-    for (let i = s - 1; i >= 0; i--) {
-      const at = i * s;
-      let t = X[x + i]!, u = 0;
-      let j = i + 1;
-      for (; j + 1 < s; j += 2) {
-        t -= l[at + j]! * X[x + j]!;
-        u += l[at + j + 1]! * X[x + j + 1]!;
-      }
-      if (j < s) t -= l[at + j]! * X[x + j]!;
-      X[x + i] = (t - u) / l[at + i]!;
-    }
-  }
+  const s = L.rows, turned = zeros(s, s);
+  for (let i = 0; i < s; i++) for (let j = 0; j <= i; j++) turned.data[i * s + j] = L.data[(s - 1 - j) * s + s - 1 - i]!;
+  const reverse = () => {
+    for (let r = 0; r < rows.rows; r++) rows.data.subarray(r * s, (r + 1) * s).reverse();
+  };
+  reverse();
+  forwardSolve(turned, rows);
+  reverse();
   return rows;
 }

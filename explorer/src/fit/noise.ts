@@ -45,38 +45,45 @@ export class BlockNoise {
     return out;
   }
 
-  /** P M P in place: rows and columns of one-hot blocks less their means. */
+  /** P M P in place for symmetric M: rows and columns of one-hot blocks less their means. */
   centre(M: Matrix): Matrix {
-    const p = M.cols, X = M.data;
+    const p = M.cols, X = M.data, mean = new Float64Array(p);
     this.encoding.blocks.forEach((b, i) => {
       if (!b.table) return;
-      const { start, stop } = this.encoding.spans[i]!;
+      const { start, stop } = this.encoding.spans[i]!, share = 1 / b.rows;
+      mean.fill(0);
+      for (let r = start; r < stop; r++) for (let c = 0, at = r * p; c < p; c++, at++) mean[c]! += X[at]!;
+      for (let c = 0; c < p; c++) mean[c]! *= share;
+      for (let r = start; r < stop; r++) for (let c = 0, at = r * p; c < p; c++, at++) X[at]! -= mean[c]!;
+      let all = 0;
+      for (let c = start; c < stop; c++) all += mean[c]! * share;
       for (let r = 0; r < p; r++) {
-        let mean = 0;
-        for (let c = start; c < stop; c++) mean += X[r * p + c]!;
-        mean /= b.rows;
-        for (let c = start; c < stop; c++) X[r * p + c]! -= mean;
+        const less = r < start || r >= stop ? mean[r]! : mean[r]! - all;
+        for (let c = start, at = r * p + start; c < stop; c++, at++) X[at]! -= less;
       }
-      const mean = new Float64Array(p);
-      for (let r = start; r < stop; r++) for (let c = 0; c < p; c++) mean[c]! += X[r * p + c]! / b.rows;
-      for (let r = start; r < stop; r++) for (let c = 0; c < p; c++) X[r * p + c]! -= mean[c]!;
     });
     return M;
   }
 
   /** E[N M N] for symmetric M, which it overwrites, "p p". */
   covariance(M: Matrix): Matrix {
+    return this.covarianceOfCentred(this.centre(M));
+  }
+
+  /** The same for M = P M P. */
+  covarianceOfCentred(M: Matrix): Matrix {
     const p = M.cols, K = this.variance.cols, v = this.variance.data, of = this.of, { blocks, spans } = this.encoding;
-    const X = this.centre(M).data, out = zeros(p, p), C = out.data;
+    const X = M.data, out = zeros(p, p), C = out.data, factor = new Float64Array(p);
     const traces = new Float64Array(K), level = new Float64Array(K);
     for (let i = 0; i < p; i++) traces[of[i]!]! += X[i * p + i]!;
     for (let j = 0; j < K; j++) for (let k = 0; k < K; k++) if (j !== k) level[j]! += v[j * K + k]! * traces[k]!;
-    for (let i = 0; i < p; i++) {
-      const j = of[i]!, share = v[0]! * blocks[j]!.share;
-      for (let k = 0; k < K; k++) {
-        const f = (j === k ? 0 : v[j * K + k]!) + share * blocks[k]!.share, { start, stop } = spans[k]!;
-        for (let c = start; c < stop; c++) C[i * p + c] = f * X[i * p + c]!;
+    for (let i = 0, j = -1; i < p; i++) {
+      if (of[i] !== j) {
+        j = of[i]!;
+        const share = v[0]! * blocks[j]!.share;
+        for (let c = 0; c < p; c++) factor[c] = (of[c] === j ? 0 : v[j * K + of[c]!]!) + share * blocks[of[c]!]!.share;
       }
+      for (let c = 0, at = i * p; c < p; c++, at++) C[at] = factor[c]! * X[at]!;
     }
     blocks.forEach((b, i) => {
       const { start, stop } = spans[i]!, m = b.rows, off = b.table ? 1 / m : 0;

@@ -1,13 +1,13 @@
 /** What a release says of β once its noise is taken into account (model/reading.py; derivation: docs/intervals.md). */
 
 import { eigen, tridiagonal } from "./eigen";
-import { residual, type Equations } from "./equations";
+import { folded, residual, type Equations } from "./equations";
 import {
   backwardSolve, cholesky, dot, forwardSolve, forwardVector, timesTransposed, timesVector, transposed, transposedTimesVector, zeros,
   type Matrix,
 } from "./matrix";
 import type { BlockNoise } from "./noise";
-import { GRID } from "./solve";
+import { GRID, LogSum } from "./solve";
 
 const EDGE = 1;
 const ROUNDS = 4;
@@ -46,20 +46,24 @@ export interface Estimates {
 
 export function reading(e: Equations, noise: BlockNoise): Reading {
   const q = e.b.length, p = e.G.rows, level = noise.level;
-  const unit = transposedTimesVector({ ...e.basis, data: e.basis.data.map((v) => v * v) }, level).map((v) => 1 / Math.sqrt(v));
-  const scaled = zeros(q, q);
-  for (let i = 0; i < q; i++) for (let j = 0; j < q; j++) scaled.data[i * q + j] = e.H.data[i * q + j]! * unit[i]! * unit[j]!;
+  const unit = folded(e, level, true).map((v) => 1 / Math.sqrt(v)), scaled = zeros(q, q), H = e.H.data;
+  for (let i = 0; i < q; i++) {
+    const own = unit[i]!;
+    for (let j = 0, at = i * q; j < q; j++, at++) scaled.data[at] = H[at]! * own * unit[j]!;
+  }
   const { values, vectors } = eigen(scaled);
   const size = values.reduce((a, v) => Math.max(a, Math.abs(v)), 0);
   const free = values.reduce((count, v) => count + (Math.abs(v) > 1e-9 * size ? 1 : 0), 0);
   const seen = Array.from(values.keys()).filter((i) => values[i]! > EDGE * Math.sqrt(free));
-  const s = seen.length, eigenvalues = Float64Array.from(seen, (i) => values[i]!);
-  const sight = zeros(q, s), At = zeros(q, s);
+  const s = seen.length, eigenvalues = Float64Array.from(seen, (i) => values[i]!), columns = Int32Array.from(seen);
+  const sight = zeros(q, s), At = zeros(q, s), U = vectors.data;
   for (let k = 0; k < q; k++) {
-    seen.forEach((i, j) => {
-      sight.data[k * s + j] = unit[k]! * vectors.data[k * q + i]!;
-      At.data[k * s + j] = (eigenvalues[j]! * vectors.data[k * q + i]!) / unit[k]!;
-    });
+    const own = unit[k]!, inverse = 1 / own;
+    for (let j = 0, at = k * s; j < s; j++, at++) {
+      const u = U[k * q + columns[j]!]!;
+      sight.data[at] = own * u;
+      At.data[at] = eigenvalues[j]! * u * inverse;
+    }
   }
   const g = transposedTimesVector(sight, e.b);
   const F = transposed(timesTransposedBasis(e, sight));
@@ -73,11 +77,10 @@ export function reading(e: Equations, noise: BlockNoise): Reading {
   let mean: Float64Array = new Float64Array(q), learned: Matrix | null = null, likely: Float64Array = new Float64Array(q);
   let C = zeros(s, s), own = zeros(s, s);
   for (let round = 0; round < ROUNDS; round++) {
-    C = sandwich(F, noise.covariance(outer(residual(e, mean))));
-    if (learned !== null) {
-      own = sandwich(F, noise.covariance(unknown(e, likely, learned, p)));
-      for (let i = 0; i < s * s; i++) C.data[i]! += own.data[i]!;
-    }
+    const t = centred(noise, residual(e, mean));
+    const doubt = learned === null ? zeros(p, p) : unknown(e, noise, likely, learned);
+    if (round === ROUNDS - 1) own = sandwich(F, noise.covarianceOfCentred(doubt));
+    C = sandwich(F, noise.covarianceOfCentred(plusOuter(doubt, t)));
     likely = prior(C, 0);
     const S = cholesky(spread(AA, constant, likely, C));
     learned = forwardSolve(S, timesPrior(At, likely));
@@ -132,24 +135,51 @@ function timesTransposedBasis(e: Equations, sight: Matrix): Matrix {
   return out;
 }
 
-/** tt', "p p". */
-function outer(t: Float64Array): Matrix {
-  const p = t.length, out = zeros(p, p);
-  for (let i = 0; i < p; i++) for (let j = 0; j < p; j++) out.data[i * p + j] = t[i]! * t[j]!;
+/** a + tt', in place. */
+function plusOuter(a: Matrix, t: Float64Array): Matrix {
+  const p = t.length, data = a.data;
+  for (let i = 0; i < p; i++) {
+    const f = t[i]!;
+    for (let j = 0, at = i * p; j < p; j++, at++) data[at]! += f * t[j]!;
+  }
+  return a;
+}
+
+/** P t. */
+function centred(noise: BlockNoise, t: Float64Array): Float64Array {
+  const out = t.slice();
+  noise.encoding.blocks.forEach((b, i) => {
+    if (!b.table) return;
+    const { start, stop } = noise.encoding.spans[i]!, mean = out.subarray(start, stop).reduce((sum, v) => sum + v, 0) / b.rows;
+    for (let r = start; r < stop; r++) out[r]! -= mean;
+  });
   return out;
 }
 
-/** R V R', V = diag(prior) − learned·learned', "p p". */
-function unknown(e: Equations, prior: Float64Array, learned: Matrix, p: number): Matrix {
-  const q = prior.length, V = timesTransposed(learned, learned, true), out = zeros(p, p);
-  for (let i = 0; i < q; i++) {
-    for (let j = 0; j < q; j++) V.data[i * q + j] = (i === j ? prior[i]! : 0) - V.data[i * q + j]!;
+/** P R V R' P, V = diag(prior) − learned·learned', "p p".
+ *
+ * Where R selects rows, seen directions add up to 0 over each one-hot block, so what is learned is centred as it is, and P
+ * comes in through the prior alone, which has one value in each block.
+ */
+function unknown(e: Equations, noise: BlockNoise, prior: Float64Array, learned: Matrix): Matrix {
+  const q = prior.length, p = e.G.rows, V = timesTransposed(learned, learned, true).data, out = zeros(p, p), M = out.data;
+  if (!e.selects) {
+    for (let i = 0; i < q; i++) for (let j = 0; j < q; j++) V[i * q + j] = (i === j ? prior[i]! : 0) - V[i * q + j]!;
+    return noise.centre(timesTransposed(timesTransposed(e.basis, { rows: q, cols: q, data: V }), e.basis, true));
   }
-  if (!e.selects) return timesTransposed(timesTransposed(e.basis, V), e.basis, true);
+  const place = Int32Array.from(e.features);
   for (let i = 0; i < q; i++) {
-    const row = e.features[i]! * p;
-    for (let j = 0; j < q; j++) out.data[row + e.features[j]!] = V.data[i * q + j]!;
+    const row = place[i]! * p;
+    for (let j = 0, at = i * q; j < q; j++, at++) M[row + place[j]!] = -V[at]!;
   }
+  e.encoding.blocks.forEach((b, i) => {
+    const { start, stop } = e.encoding.spans[i]!, share = b.table ? 1 / b.rows : 0;
+    for (let r = start; r < stop; r++) {
+      const row = place[r]! * p, t = prior[r]!;
+      M[row + place[r]!]! += t;
+      for (let c = start; c < stop; c++) M[row + place[c]!]! -= t * share;
+    }
+  });
   return out;
 }
 
@@ -227,12 +257,15 @@ function reflected(reflectors: Matrix, beta: Float64Array, y: Float64Array): Flo
 
 /** log|tT + I| + y'(tT + I)⁻¹y by T's LDL'. */
 function devianceAt(d: Float64Array, e: Float64Array, y: Float64Array, t: number): number {
-  let pivot = Math.max(1 + t * d[0]!, 1e-300), x = y[0]!, sum = Math.log(pivot) + (x * x) / pivot;
+  const log = new LogSum();
+  let pivot = Math.max(1 + t * d[0]!, 1e-100), x = y[0]!, sum = (x * x) / pivot;
+  log.add(pivot);
   for (let i = 1; i < d.length; i++) {
     const l = (t * e[i - 1]!) / pivot;
-    pivot = Math.max(1 + t * d[i]! - l * t * e[i - 1]!, 1e-300);
+    pivot = Math.max(1 + t * d[i]! - l * t * e[i - 1]!, 1e-100);
     x = y[i]! - l * x;
-    sum += Math.log(pivot) + (x * x) / pivot;
+    log.add(pivot);
+    sum += (x * x) / pivot;
   }
-  return sum;
+  return sum + log.value;
 }

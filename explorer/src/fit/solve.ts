@@ -1,7 +1,7 @@
 /** Noisy normal equations → β (model/solve.py): empirical Bayes where the noise is known, a public eigenvalue floor where not. */
 
 import { eigen } from "./eigen";
-import { within, type Equations } from "./equations";
+import { folded, within, type Equations } from "./equations";
 import { timesVector, transposedTimesVector, type Matrix } from "./matrix";
 
 export const FLOOR_SHARE = 1e-3;
@@ -14,9 +14,9 @@ export const GRID: readonly number[] = Array.from({ length: 97 }, (_, i) => Math
 export function solution(e: Equations): Float64Array {
   if (e.noise === null) return floored(e.H, e.b, e.total);
   const variance = e.noise.entries();
-  const squares: Matrix = { ...e.basis, data: e.basis.data.map((v) => v * v) };
+  const squares: Matrix = e.selects ? e.basis : { ...e.basis, data: e.basis.data.map((v) => v * v) };
   const varH = within(variance, squares, e.features, e.selects);
-  const varB = transposedTimesVector(squares, timesVector(variance, e.response.map((v) => v * v)));
+  const varB = folded(e, timesVector(variance, e.response.map((v) => v * v)), true);
   return empiricalBayes(e.H, e.b, varH, varB);
 }
 
@@ -49,16 +49,37 @@ function empiricalBayes(H: Matrix, b: Float64Array, varH: Matrix, varB: Float64A
   return theta;
 }
 
+/** Σ log x of positive numbers: the logarithm of their product, taken whenever that gets too large or too small. */
+export class LogSum {
+  private sum = 0;
+  private product = 1;
+
+  add(x: number): void {
+    this.product *= x;
+    if (this.product > 1e150 || this.product < 1e-150) {
+      this.sum += Math.log(this.product);
+      this.product = 1;
+    }
+  }
+
+  get value(): number {
+    return this.sum + Math.log(this.product);
+  }
+}
+
 /** Posterior means under the prior variance of greatest marginal likelihood; directions that no record can take have none. */
 function posterior(h: Float64Array, g: Float64Array, s2: Float64Array, live: readonly boolean[]): Float64Array {
   let best = Infinity, t = GRID[0]!;
+  const kept = h.filter((_, i) => live[i]), squares = g.filter((_, i) => live[i]).map((v) => v * v), spread = s2.filter((_, i) => live[i]);
   for (const candidate of GRID) {
+    const log = new LogSum();
     let deviance = 0;
-    for (let i = 0; i < h.length; i++) {
-      if (!live[i]) continue;
-      const variance = h[i]! * h[i]! * candidate + s2[i]!;
-      deviance += Math.log(variance) + (g[i]! * g[i]!) / variance;
+    for (let i = 0; i < kept.length; i++) {
+      const variance = kept[i]! * kept[i]! * candidate + spread[i]!;
+      log.add(variance);
+      deviance += squares[i]! / variance;
     }
+    deviance += log.value;
     if (deviance < best) [best, t] = [deviance, candidate];
   }
   return h.map((v, i) => (live[i] ? (v * t * g[i]!) / (v * v * t + s2[i]!) : 0));

@@ -2,7 +2,7 @@
 
 Guarantees: labels and names of the release reach the page as JSON text inside a script element of a type that browsers do not
 run, with every `<` escaped, and the page builds elements from text only; its own policy allows the one script that this module
-wrote and no connection at all.
+wrote (which compiles its heaviest loops) and no connection at all.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ TEMPLATE = """\
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-{script_hash}'; \
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; script-src 'sha256-{script_hash}' 'wasm-unsafe-eval'; \
 style-src 'unsafe-inline'; img-src data: blob:; base-uri 'none'; form-action 'none'">
 <meta name="generator" content="ddssp {version}">
 <title>{title}</title>
