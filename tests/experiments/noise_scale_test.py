@@ -156,7 +156,7 @@ def test_minimiser_is_the_minimum():
     assert np.allclose(minimiser(X, y, ridge=0.8, b=b), expected, atol=1e-4)
 
 
-@pytest.mark.parametrize("epsilon", [0.05, 1.0, 2.0])
+@pytest.mark.parametrize("epsilon", [0.05, 2.0])
 def test_dpsgd_accounting_against_googles(epsilon):
     dp_accounting = pytest.importorskip("dp_accounting")
     from dp_accounting.rdp import RdpAccountant
