@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 
@@ -45,3 +47,17 @@ def test_a_process_that_ends_is_noticed(two):
 def test_few_values_stay_here(monkeypatch):
     monkeypatch.setattr(drawing, "_helpers", lambda _process: pytest.fail("a process was started"))
     assert len(drawing.drawn(np.zeros(10, np.int64), 1.0, draw_here)) == 10
+
+
+def test_modules_lying_around_are_not_run(tmp_path, monkeypatch):
+    """A file in the folder that a release is made in must not come between the counts and their noise."""
+    for name in ("struct", "numpy", "subprocess"):
+        (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.path", [p for p in sys.path if p not in {"", str(tmp_path)}])
+    helper = drawing._Helper()
+    helper.ask(np.zeros(5, np.int64), 1.0)
+    assert len(helper.answer(5)) == 5
+    helper._process.kill()
+    helper._process.wait()
+    assert not (tmp_path / "ran").exists()

@@ -44,7 +44,8 @@ def drawn(values: NDArray[np.int64], sigma: float, draw: Draw) -> NDArray[np.int
 class _Helper:
     def __init__(self) -> None:
         environment = os.environ | {"PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-        command = [sys.executable, "-c", f"from {__name__} import serve; serve()"]
+        # -P: modules in the folder that the program was started in must not get to see exact counts
+        command = [sys.executable, "-P", "-c", f"from {__name__} import serve; serve()"]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
 
     def ask(self, values: NDArray[np.int64], sigma: float) -> None:
