@@ -87,7 +87,7 @@ def run(rows, mechanism: str, noise) -> tuple[bytes, list[tuple[str, float]]]:
 @pytest.mark.parametrize("neighbour", NEIGHBOURS)
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 def test_with_released_values_frozen_nothing_else_depends_on_the_rows(mechanism, neighbour):
-    """The file, byte for byte, every question to the noise and all progress after counting: functions of the released values."""
+    """The file byte for byte, all questions to the noise, all progress after counting: functions of the released values."""
     record = Recorded(3)
     file, told = run(ROWS, mechanism, record)
     replay = Replayed(record)
