@@ -15,12 +15,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from itertools import combinations
 from pathlib import Path
@@ -29,11 +29,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ddssp.encoding import Encoding, indicator
-from ddssp.schema import Schema
-from ddssp.secret import kernel
-from ddssp.secret.counts import Counts, Layout, Tally, partials
-from ddssp.secret.table import opened
+sys.path = [p for p in sys.path if Path(p) != Path(__file__).parent]  # its coverage.py is not the one that numba looks for
+
+from ddssp.encoding import Encoding, indicator  # noqa: E402
+from ddssp.schema import Schema  # noqa: E402
+from ddssp.secret import kernel  # noqa: E402
+from ddssp.secret.counts import Counts, Layout, Tally, partials  # noqa: E402
+from ddssp.secret.table import opened  # noqa: E402
 
 SIZES = [2, 2, 3, 5, 7, 9, 12, 16, 20, 24, 32, 41, 60, 80, 100]
 NAMES = [f"c{i}" for i in range(len(SIZES))]
@@ -117,22 +119,37 @@ def limit(n: int) -> float:
 
 
 @contextmanager
-def parquet(millions: float) -> Iterator[Path]:
-    """A generated file, a million rows at a time; removed afterwards."""
+def parquet(millions: int) -> Iterator[Path]:
+    """A folder of generated files of a million rows each; removed afterwards."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "rows.parquet"
         kinds = pa.schema([(name, pa.int8()) for name in NAMES])
-        pool = [rows(MILLION, seed).cast(kinds) for seed in range(2)]
-        with pq.ParquetWriter(path, kinds, compression="zstd") as writer:
-            for i in range(max(int(millions), 1)):
-                part = pool[i % 2]
-                writer.write_table(part.slice(i * 1013 % 1000, int(min(millions, 1) * MILLION) - 1000))
-        yield path
+        pool = pa.concat_tables([rows(MILLION, seed).cast(kinds) for seed in range(3)]).combine_chunks()
+
+        def write(i: int) -> None:
+            pq.write_table(pool.slice(i * 7919 % (2 * MILLION), MILLION), Path(folder) / f"{i:04}.parquet")
+
+        with ThreadPoolExecutor(os.cpu_count(), initializer=on_all_cores) as writers:
+            list(writers.map(write, range(millions)))
+        yield Path(folder)
+
+
+def on_all_cores() -> None:
+    """Lifts the restriction to some cores from this thread: it is for what is measured."""
+    os.sched_setaffinity(0, range(os.cpu_count() or 1))
+
+
+@contextmanager
+def first(folder: Path, files: int) -> Iterator[Path]:
+    """A folder with the first files of another."""
+    with tempfile.TemporaryDirectory() as chosen:
+        for file in sorted(folder.iterdir())[:files]:
+            (Path(chosen) / file.name).symlink_to(file)
+        yield Path(chosen)
 
 
 def alone(what: str, *arguments: object) -> dict[str, float]:
     """Seconds and peak memory of a count in a process of its own."""
-    command = [sys.executable, __file__, what, *map(str, arguments)]
+    command = [sys.executable, __file__, what, *map(str, arguments), "--cores", str(len(os.sched_getaffinity(0)))]
     return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
 
 
@@ -141,65 +158,67 @@ def measured(run: Callable[[], object]) -> None:
     wall, cpu = time.perf_counter(), time.process_time()
     run()
     took = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
-    print(json.dumps(took | {"MB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}))
+    status = Path("/proc/self/status").read_text().splitlines()
+    peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
+    print(json.dumps(took | {"MB": peak / 1024}))
 
 
 def count_file(path: str) -> None:
+    import pyarrow.dataset  # noqa: F401  (what is measured is the pass, not the loading of libraries)
+
     what = layout()
+    ours(rows(100), kernel.compiled())
     measured(lambda: Counts.of(opened(path).folded(tuple(NAMES), lambda b: partials(b, what)), what))
 
 
 def duckdb_file(path: str) -> None:
     import duckdb
 
-    measured(lambda: in_duckdb(duckdb.connect(), f"'{path}'"))
+    measured(lambda: in_duckdb(duckdb.connect(), f"'{path}/*.parquet'"))
 
 
-def stream(millions: float = 20) -> dict[str, object]:
+def stream(millions: int = 20) -> dict[str, object]:
     with parquet(millions) as path:
         found = {"ours, numba": alone("count_file", path), "DuckDB UNION ALL": alone("duckdb_file", path)}
     seconds = {name: (f["wall"], f["cpu"]) for name, f in found.items()}
     return {"seconds": seconds, "MB": {name: f["MB"] for name, f in found.items()}, "ratio to": "ours, numba"}
 
 
-def scale(millions: float = 200) -> dict[str, object]:
-    """Time against n, from a million rows to `millions`."""
-    steps = [m for m in (1, 5, 20, 50, 100, 200, 1000) if m <= millions]
-    out = {}
-    for m in steps:
-        with parquet(m) as path:
-            found = [alone("count_file", path) for _ in range(3 if m < 50 else 1)]
-            out[m] = {key: min(f[key] for f in found) for key in ("wall", "cpu", "MB")} | {
-                "disk MB": path.stat().st_size / 2**20
-            }
-    start = alone("nothing")["cpu"]
+def scale(millions: int = 200) -> dict[str, object]:
+    """Time against n, from a million rows to `millions`; compiled beforehand, as after the first run on a machine."""
+    steps = [m for m in (1, 2, 5, 10, 20, 50, 100, 200, 1000) if m <= millions]
+    out: dict[int, dict[str, float]] = {}
+    with parquet(millions) as folder:
+        disk = sum(f.stat().st_size for f in folder.iterdir()) / 2**20
+        for m in steps:
+            with first(folder, m) as path:
+                found = [alone("count_file", path) for _ in range(5 if m < 50 else 2)]
+            out[m] = {key: min(f[key] for f in found) for key in ("wall", "cpu", "MB")}
+            print(m, json.dumps(out[m]), flush=True)
     slope = {k: float(np.polyfit(np.log(steps), np.log([out[m][k] for m in steps]), 1)[0]) for k in ("wall", "cpu")}
-    return {"millions": out, "exponent": slope, "start": start}
+    return {"exponent": slope, "disk MB": disk}
 
 
-def spark(millions: float = 1) -> dict[str, object]:
+def spark(millions: int = 1) -> dict[str, object]:
     from ddssp.engine import Engine
+    from ddssp.secret.engines.spark import SparkRows
 
     with parquet(millions) as path:
-        source, what = opened(str(path), Engine(master="local[2]", batch_rows=2**16)), layout()
-        data = source._data.repartition(4).persist()
+        what = layout()
+        data = opened(str(path), Engine(master="local[2]", batch_rows=2**16))._data.repartition(4).persist()
+        session = data.sparkSession
         data.count()
         data.createOrReplaceTempView("data")
-        from ddssp.secret.engines.spark import SparkRows
-
         sets = ", ".join(f"({j}, {k})" for j, k in PAIRS)
         query = f"SELECT {', '.join(NAMES)}, count(*) n FROM data GROUP BY GROUPING SETS ({sets})"
-        session = data.sparkSession
 
         def mapped() -> Counts:
             return Counts.of(SparkRows(data).folded(tuple(NAMES), lambda b: partials(b, what, threads=1)), what)
 
-        seconds = {
-            "ours, mapInArrow": best(mapped, 3),
-            "Spark grouping sets": best(lambda: session.sql(query).collect(), 1),
-        }
+        mine, _ = best(mapped, 3)
+        theirs, _ = best(lambda: session.sql(query).collect(), 1)
         session.stop()
-    return {"seconds": {name: (wall, wall) for name, (wall, _) in seconds.items()}, "ratio to": "ours, mapInArrow"}
+    return {"seconds": {"ours, mapInArrow": (mine, mine), "grouping sets": (theirs, theirs)}, "ratio to": "ours, mapInArrow"}
 
 
 def wide(columns: int = 500) -> None:
@@ -247,13 +266,14 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("what")
     parser.add_argument("more", nargs="*")
-    parser.add_argument("--rows", type=float, help="millions of rows")
+    parser.add_argument("--rows", type=int, help="millions of rows")
+    parser.add_argument("--cores", type=int, help="cores to be measured on; default: all")
     given = parser.parse_args()
     os.environ.setdefault("NUMBA_CACHE_DIR", tempfile.gettempdir())
+    if given.cores is not None:
+        os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.cores])
     if given.what in ("table", "stream", "scale", "spark"):
         shown(globals()[given.what](*([given.rows] if given.rows and given.what != "table" else [])))
-    elif given.what == "nothing":
-        measured(lambda: None)
     elif given.what in ("count_file", "duckdb_file", "wide", "levels"):
         globals()[given.what](*(int(m) if m.isdigit() else m for m in given.more))
     else:

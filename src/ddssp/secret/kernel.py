@@ -92,7 +92,7 @@ def compiled(threads: int | None = None) -> Tallying | None:
 def _kernel() -> Any:
     try:
         from numba import njit
-    except ImportError:
+    except Exception:  # absent, or broken by another version of what it needs: numpy counts the same
         return None
 
     @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
