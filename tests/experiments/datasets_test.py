@@ -56,3 +56,11 @@ def test_a_folder_without_a_manifest_is_refused(tmp_path):
 def test_an_unknown_name_is_refused(data_dir):
     with pytest.raises(ValueError, match="dataset must be one of adult"):
         datasets.dataset("none", data_dir)
+
+
+@pytest.mark.data
+def test_the_papers_names(data_dir):
+    assert datasets.resolved(["ACSIncome", "Taxi", "adult"], data_dir) == ("ACSincome-LIN", "ACSincome", "taxi-sub", "adult")
+    assert datasets.resolved(["ACSincome"], data_dir) == ("ACSincome",)
+    with pytest.raises(ValueError, match=r"datasets must be among adult, .* got 'none'"):
+        datasets.resolved(["none"], data_dir)

@@ -49,11 +49,12 @@ def targets(name: str, directory: str | Path) -> dict[str, str]:
 
 
 def resolved(asked: Iterable[str], directory: str | Path) -> tuple[str, ...]:
-    """The datasets meant by the paper's names, in any case: ACSIncome is two; a substitute stands for what is not there."""
+    """The datasets meant: by their own names, or by the paper's (ACSIncome is two; a substitute stands for what is not there)."""
     held = names(directory)
     out: list[str] = []
     for name in asked:
-        found = [h for h in held if h.lower() in {name.lower(), f"{name.lower()}-lin", f"{name.lower()}-sub"}]
+        meant = {name.lower(), f"{name.lower()}-lin", f"{name.lower()}-sub"}
+        found = [name] if name in held else [h for h in held if h.lower() in meant]
         if not found:
             raise ValueError(f"datasets must be among {', '.join(held)}, got {name!r}.")
         out += [f for f in found if f not in out]
