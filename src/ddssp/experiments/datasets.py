@@ -49,7 +49,7 @@ def targets(name: str, directory: str | Path) -> dict[str, str]:
 
 
 def resolved(asked: Iterable[str], directory: str | Path) -> tuple[str, ...]:
-    """The datasets meant: by their own names, or by the paper's (ACSIncome is two; a substitute stands for what is not there)."""
+    """The datasets meant: by their own names, or by the paper's (ACSIncome is two; a substitute stands for what is absent)."""
     held = names(directory)
     out: list[str] = []
     for name in asked:
