@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ddssp.encoding import Block, Encoding
 from ddssp.inference.noise_covariance import BlockNoise
+from ddssp.model.blockwise import blockwise, supports
 from ddssp.model.scale import original_names, original_scale, through_origin
 from ddssp.model.solve import Shrinkage, empirical_bayes, floored, least_squares
 from ddssp.moments import Moments
@@ -94,12 +95,22 @@ class Equations:
         return np.asarray(self.response - self.basis @ beta)
 
     def solution(self, how: Shrinkage) -> Array:
-        """β, shrunken as asked; empirical Bayes needs the variance of the moments' noise."""
+        """β, shrunken as asked; empirical Bayes and blocks need the variance of the moments' noise."""
         variance = self.moments.variance
-        if how is Shrinkage.EMPIRICAL_BAYES and variance is not None:
+        if how in (Shrinkage.EMPIRICAL_BAYES, Shrinkage.BLOCKS) and variance is not None:
             squares = self.basis**2
-            return empirical_bayes(self.H, self.b, self._within(variance, squares), squares.T @ (variance @ self.response**2))
+            noise = self._within(variance, squares), squares.T @ (variance @ self.response**2)
+            if how is Shrinkage.BLOCKS:
+                self._require_blocks()
+                return blockwise(self.H, self.b, *noise, self.yy, self.encoding)
+            return empirical_bayes(self.H, self.b, *noise)
         return floored(self.H, self.b, self.total) if how is Shrinkage.FLOOR else least_squares(self.H, self.b)
+
+    def _require_blocks(self) -> None:
+        if not (self.has_intercept and supports(self.encoding)):
+            raise ValueError(
+                'shrinkage "blocks" needs an intercept and columns encoded as numbers or one-hot; leave it out for the default.'
+            )
 
     def _within(self, G: Array, R: Array) -> Array:
         """R'GR; R selects rows unless the regression goes through the origin."""

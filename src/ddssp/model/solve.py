@@ -1,11 +1,12 @@
 r"""Noisy normal equations → θ.
 
-Noise makes H = X'X indefinite, so plain least squares explodes where H is weak. Three answers, by what is known of the noise:
+Noise makes H = X'X indefinite, so plain least squares explodes where H is weak. Four answers, by what is known of the noise:
 
 NONE             least squares through the pseudo-inverse; for exact moments
 FLOOR            eigenvalues of H raised to a public floor; where the noise is not known (graphical models)
 EMPIRICAL_BAYES  with H = U h U' projected to h ≥ 0 and g = U'b, g_i ~ N(h_i δ_i, s_i²), where s² is the variance of e_y − Eθ
                  rotated into U, and the prior δ_i ~ N(0, t), t by marginal likelihood: δ_i = h_i t g_i / (h_i² t + s_i²)
+BLOCKS           one prior variance per column (model/blockwise.py): sharper where few columns matter
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ class Shrinkage(Enum):
     NONE = "none"
     FLOOR = "floor"
     EMPIRICAL_BAYES = "empirical-bayes"
+    BLOCKS = "blocks"
 
 
 def least_squares(H: Array, b: Array) -> Array:
@@ -43,8 +45,8 @@ def floored(H: Array, b: Array, total: float) -> Array:
 def empirical_bayes(H: Array, b: Array, var_H: Array, var_b: Array, *, rounds: int = 3) -> Array:
     """θ by empirical-Bayes shrinkage; h is floored at half the noise's spectral level.
 
-    Edge cases: directions that no record can take (all rows of a centred one-hot block moved alike) have h = 0, and any basis of
-    them is as good as another; they get 0 and have no part in the likelihood, so that the fit does not depend on the basis.
+    Edge cases: directions that no record can take (all rows of a centred one-hot block moved alike) have h = 0, and any basis
+    of them is as good as another; they get 0 and have no part in the likelihood, so that the fit does not depend on the basis.
 
     Args:
         var_H, var_b: variance of each entry's noise, "p p" and "p".
