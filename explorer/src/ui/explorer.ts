@@ -87,11 +87,10 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
         draw(f);
       },
     }, all ? `Draw the ${ranked.length} clearest only` : `Draw all ${slopes.length}`);
-    fill(plotNote, h("ul", { class: "legend" },
-      h("li", {}, h("span", { class: "key total" }), `${Math.round(100 * state.confidence)} % interval`),
-      h("li", {}, h("span", { class: "key privacy" }), "privacy error alone"),
-      h("li", {}, h("span", { class: "key sampling" }), "sampling error alone"),
-      h("li", {}, h("span", { class: "key hollow" }), "not identified (shrunken)")), more);
+    const parts = [["total", `${Math.round(100 * state.confidence)} % interval`], ["privacy", "privacy error alone"], ["sampling", "sampling error alone"],
+      ["hollow", "not identified (shrunken)"]] as const;
+    const shown = f.covered ? parts : ([["hollow", "coefficient (shrunken); this release has no intervals"]] as const);
+    fill(plotNote, h("ul", { class: "legend" }, ...shown.map(([key, text]) => h("li", {}, h("span", { class: `key ${key}` }), text))), more);
   };
 
   const compare = (f: Fit): void => {
