@@ -55,7 +55,18 @@ def catalogue() -> list[Mutant]:
 
 def passes(copy: Path, tests: list[str]) -> tuple[bool, str]:
     """Whether the tests pass in the copy, and pytest's last line."""
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", "--tb=no", *tests]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-x",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "--tb=no",
+        "--hypothesis-profile=mutants",
+        *tests,
+    ]
     environment = os.environ | {"PYTHONPATH": str(copy / "src"), "PYTHONDONTWRITEBYTECODE": "1", "DDSSP_KILLS": "12"}
     try:
         got = subprocess.run(command, cwd=copy, env=environment, capture_output=True, text=True, timeout=600)

@@ -9,13 +9,14 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # one test per core is faster tha
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 
 ROOT = Path(__file__).resolve().parent.parent
 
 settings.register_profile(
     "ddssp", deadline=None, max_examples=60, derandomize=True, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
+settings.register_profile("mutants", settings.get_profile("ddssp"), phases=(Phase.explicit, Phase.generate))
 settings.load_profile("ddssp")
 
 

@@ -304,6 +304,8 @@ def _release(manifest: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -
     schema = Schema.from_dict(manifest["schema"])
     marginals = None
     if "burt.npy" in arrays:
+        if not (np.abs(arrays["burt.npy"]) <= LARGEST).all():
+            raise ReleaseError("has tables that no release has.")
         marginals = PairMarginals(domain=schema.domain(), burt=arrays["burt.npy"])
     release = Release(
         schema=schema,

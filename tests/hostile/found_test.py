@@ -81,6 +81,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "a header of calls": lambda: arrays("measurements.npy", header("__import__('os').getpid()")),
     "pickled numbers": lambda: arrays("measurements.npy", header("(5,)", "'|O'") + b"cos\nsystem\n(S'id'\ntR."),
     "tables that are not finite": lambda: with_burt(float("nan")),
+    "tables whose squares overflow": lambda: with_burt(1e200),
     "sigma below 0": lambda: measured(sigma=-1.0),
     "sigma that vanishes": lambda: measured(sigma=5e-324),
     "sigma that is no number": lambda: measured(sigma="nan"),
