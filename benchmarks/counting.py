@@ -21,7 +21,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import combinations
 from pathlib import Path
 
@@ -34,7 +34,7 @@ sys.path = [p for p in sys.path if Path(p) != Path(__file__).parent]  # its cove
 from ddssp.encoding import Encoding, indicator  # noqa: E402
 from ddssp.schema import Schema  # noqa: E402
 from ddssp.secret import kernel  # noqa: E402
-from ddssp.secret.counts import Counts, Layout, Tally, partials  # noqa: E402
+from ddssp.secret.counts import Counts, Layout, partials  # noqa: E402
 from ddssp.secret.table import opened  # noqa: E402
 
 SIZES = [2, 2, 3, 5, 7, 9, 12, 16, 20, 24, 32, 41, 60, 80, 100]
@@ -65,12 +65,24 @@ def best(run: Callable[[], object], times: int = 3) -> tuple[float, float]:
     return min(w for w, _ in found), min(c for _, c in found)
 
 
-def ours(table: pa.Table, tallying: kernel.Tallying | None) -> Counts:
+def ours(table: pa.Table) -> Counts:
     what = layout()
-    tally = Tally(what, tallying=tallying)
-    for batch in table.to_batches(max_chunksize=2**18):
-        tally.add(batch)
-    return Counts.of([tally.flat], what)
+    return Counts.of(partials(table.to_batches(max_chunksize=2**18), what), what)
+
+
+@contextmanager
+def without_numba() -> Iterator[None]:
+    was, kernel._kernel = kernel._kernel, lambda: None
+    kernel._kernel.cache_info = was.cache_info
+    kernel.compiled.cache_clear()
+    yield
+    kernel._kernel = was
+    kernel.compiled.cache_clear()
+
+
+def in_numpy(table: pa.Table) -> Counts:
+    with without_numba():
+        return ours(table)
 
 
 def in_duckdb(connection, source: str) -> list:
@@ -81,27 +93,30 @@ def in_duckdb(connection, source: str) -> list:
 def table() -> dict[str, object]:
     import duckdb
     import pandas as pd
-    import polars as pl
 
     data = rows(MILLION)
     connection = duckdb.connect()
     connection.register("given", data)
     connection.execute("CREATE TABLE data AS SELECT * FROM given")
-    frame, polars = data.to_pandas(), pl.from_arrow(data)
+    frame = data.to_pandas()
     few = PAIRS[:: len(PAIRS) // 15]
-    fast = kernel.compiled()
-    assert fast is not None, "numba is needed"
-    ours(data.slice(0, 100), fast)
+    assert kernel.compiled() is not None, "numba is needed"
+    ours(data)
     seconds = {
-        "ours, numba": best(lambda: ours(data, fast), 7),
-        "ours, numpy": best(lambda: ours(data, kernel.tallied), 3),
+        "ours, numba": best(lambda: ours(data), 7),
+        "ours, numpy": best(lambda: in_numpy(data), 3),
         "DuckDB UNION ALL, a table": best(lambda: in_duckdb(connection, "data"), 5),
-        "polars, all pairs at once": best(lambda: pl.collect_all([polars.lazy().group_by(list(p)).len() for p in PAIRS]), 2),
         "pandas crosstab (15 of the pairs, scaled)": tuple(
             s * len(PAIRS) / len(few) for s in best(lambda: [pd.crosstab(frame[j], frame[k]) for j, k in few], 1)
         ),
     }
-    exact = ours(data, fast)
+    with suppress(ImportError):
+        import polars as pl
+
+        lazy = pl.from_arrow(data).lazy()
+        at_once = best(lambda: pl.collect_all([lazy.group_by(list(p)).len() for p in PAIRS]), 2)
+        seconds["polars, all pairs at once"] = at_once
+    exact = ours(data)
     assert sum(n for p, _, _, n in in_duckdb(connection, "data") if p == 7) == exact.n == MILLION
     return {"seconds": seconds, "limit": limit(len(data)), "ratio to": "ours, numba"}
 
@@ -167,7 +182,8 @@ def count_file(path: str) -> None:
     import pyarrow.dataset  # noqa: F401  (what is measured is the pass, not the loading of libraries)
 
     what = layout()
-    ours(rows(100), kernel.compiled())
+    kernel.compiled()
+    ours(rows(100))
     measured(lambda: Counts.of(opened(path).folded(tuple(NAMES), lambda b: partials(b, what)), what))
 
 

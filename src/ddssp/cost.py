@@ -14,7 +14,7 @@ DRAW = 20e-6
 START = 250 * 2**20
 """Bytes that the program itself takes, with its libraries."""
 
-HELD = 56
+HELD = 48
 """Bytes for each number that is drawn: its answer, and the copies that writing a file makes."""
 
 

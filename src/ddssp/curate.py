@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from ddssp import __version__
 from ddssp.coding import sources
 from ddssp.column import Numeric
 from ddssp.cost import Cost, draws
@@ -283,7 +284,7 @@ def product_noise() -> Noise:
 
 @cache
 def _provenance() -> dict[str, str]:
-    return {name: metadata.version(name) for name in ("ddssp", "opendp")}
+    return {"ddssp": __version__, "opendp": metadata.version("opendp")}
 
 
 class _Passing:

@@ -173,6 +173,26 @@ def test_batch_boundaries_do_not_matter(size, monkeypatch):
     assert everything(got) == expected
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("small", [0, kernel.SMALL])
+@pytest.mark.parametrize("most", [100, kernel.MOST])
+def test_threads_and_the_size_of_partial_sums_do_not_matter(threads, small, most, monkeypatch):
+    table = pa.table(frame(700), schema=_arrow())
+    expected = everything(counted(table))
+    monkeypatch.setattr(kernel, "ROWS", 64)
+    monkeypatch.setattr(kernel, "SMALL", small)
+    monkeypatch.setattr(kernel, "MOST", most)
+    batches = table.to_batches(max_chunksize=90)
+    vectors = list(kernel.partials(batches, LAYOUT, threads=threads))
+    assert all(v[0] <= most for v in vectors)
+    assert everything(Counts.of(vectors, LAYOUT)) == expected
+
+
+def test_a_failure_in_a_thread_ends_the_pass():
+    with pytest.raises(KeyError):
+        counts([pa.record_batch({"other": [1]})] * 5, LAYOUT, threads=2)
+
+
 def test_order_of_rows_does_not_matter():
     table = pa.table(frame(500), schema=_arrow())
     shuffled = table.take(np.random.default_rng(1).permutation(500))

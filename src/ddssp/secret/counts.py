@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NoReturn
@@ -21,6 +23,9 @@ from ddssp.secret.kernel import Codes, Pairs, Tallying
 
 ROWS = 2**16
 """Rows handled at once: sums of 2^16 products of 16-bit integers are exact in float64."""
+
+SMALL = 2**22
+"""Integers of a layout of which every thread can have its own."""
 
 MOST = 2**30
 """Rows of one partial sum: sums of 2^30 products of 16-bit integers are exact in 64 bits."""
@@ -167,7 +172,14 @@ class Counts(Secret):
 
 
 def partials(batches: Iterable[pa.RecordBatch], layout: Layout, *, threads: int | None = None) -> Iterator[NDArray[np.int64]]:
-    """Sums over all rows, in as few vectors as are safe from overflow; at least one."""
+    """Sums over all rows, in as few vectors as are safe from overflow; at least one.
+
+    Small tables are counted by several threads, each into its own; large ones into one, whose pairs the threads share.
+    """
+    workers = threads or kernel.cores()
+    if workers > 1 and layout.width <= SMALL:
+        yield from summed(_by_threads(batches, layout, workers))
+        return
     tally = Tally(layout, threads=threads)
     for batch in batches:
         if tally.rows + batch.num_rows > MOST:
@@ -175,6 +187,31 @@ def partials(batches: Iterable[pa.RecordBatch], layout: Layout, *, threads: int 
             tally = Tally(layout, threads=threads)
         tally.add(batch)
     yield tally.flat
+
+
+def _by_threads(batches: Iterable[pa.RecordBatch], layout: Layout, workers: int) -> Iterator[NDArray[np.int64]]:
+    """Sums of each thread; a thread that has seen MOST rows begins anew."""
+    free = [Tally(layout, threads=1) for _ in range(workers)]
+    full: list[Tally] = []
+
+    def count(chunk: pa.RecordBatch) -> None:
+        tally = free.pop()
+        if tally.rows + chunk.num_rows > MOST:
+            full.append(tally)
+            tally = Tally(layout, threads=1)
+        tally.add(chunk)
+        free.append(tally)
+
+    with ThreadPoolExecutor(workers) as pool:
+        coming: deque[Future[None]] = deque()
+        for batch in batches:
+            for start in range(0, batch.num_rows, ROWS):
+                coming.append(pool.submit(count, batch.slice(start, ROWS)))
+                if len(coming) > 2 * workers:
+                    coming.popleft().result()
+        for last in coming:
+            last.result()
+    yield from (tally.flat for tally in (*full, *free))
 
 
 def summed(vectors: Iterable[NDArray[np.int64]]) -> Iterator[NDArray[np.int64]]:

@@ -74,7 +74,7 @@ def compiled(threads: int | None = None) -> Tallying | None:
     """The same by numba, pairs divided among threads, each pair to one of them; None where numba is not installed."""
     if (kernel := _kernel()) is None:
         return None
-    workers = threads or _cores()
+    workers = threads or cores()
     pool = ThreadPoolExecutor(workers) if workers > 1 else None
 
     def tally(codes: Codes, pairs: Pairs, tables: NDArray[np.int64]) -> None:
@@ -111,5 +111,6 @@ def is_loaded() -> bool:
     return bool(_kernel.cache_info().currsize)
 
 
-def _cores() -> int:
+def cores() -> int:
+    """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
