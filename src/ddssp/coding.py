@@ -196,7 +196,7 @@ def _levels(array: pa.Array, column: Ordinal | Categorical | Boolean) -> NDArray
         codes = np.where(codes < 0, _by_value(as_float(array), _values(column, text=True)), codes)
         missing = _bits(array.is_null())
     elif (table := _consecutive(array.type, column)) is not None:
-        return _by_integer(array, *table)
+        return _by_integer(array, *table, column.missing_code)
     else:
         values = as_float(array)
         codes = _by_value(values, _values(column, text=False))
@@ -216,8 +216,8 @@ def _by_text(array: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int32]:
 
 
 def _consecutive(kind: pa.DataType, column: Ordinal | Categorical | Boolean) -> tuple[int, NDArray[np.int32]] | None:
-    """First level and codes by place, then the fallback's and the missing code; None unless levels are numbers one apart and
-    cells integers, which floats hold exactly near them."""
+    """The number before the first level, and codes from there to the one after the last, both ends the fallback's; None unless
+    levels are numbers one apart and cells integers, which floats hold exactly near them."""
     known = _values(column, text=False)
     low = min(known, default=0.5)
     if not pa.types.is_integer(kind) or pa.types.is_uint64(kind) or not low.is_integer() or abs(low) > 2**52:
@@ -225,16 +225,16 @@ def _consecutive(kind: pa.DataType, column: Ordinal | Categorical | Boolean) -> 
     if set(known) != {low + i for i in range(len(known))}:
         return None
     codes = [known[low + i] for i in range(len(known))]
-    return int(low), np.array([*codes, column.fallback, column.missing_code], np.int32)
+    return int(low) - 1, np.array([column.fallback, *codes, column.fallback], np.int32)
 
 
-def _by_integer(array: pa.Array, low: int, codes: NDArray[np.int32]) -> NDArray[np.int32]:
-    """The code of each integer; below the first level the difference wraps around and is far above the last."""
-    place = (_raw(array, str(array.type)).astype(np.int64) - low).view(np.uint64)
-    np.minimum(place, np.uint64(len(codes) - 2), out=place)
+def _by_integer(array: pa.Array, before: int, codes: NDArray[np.int32], missing: int) -> NDArray[np.int32]:
+    """The code of each integer; what is before the first level or after the last, also by wrapping around, falls on an end."""
+    place = np.subtract(_raw(array, str(array.type)), before, dtype=np.int64)
+    out: NDArray[np.int32] = codes.take(place, mode="clip")
     if array.null_count:
-        place[_bits(array.is_null())] = len(codes) - 1
-    return np.asarray(codes[place.view(np.int64)])
+        out[_bits(array.is_null())] = missing
+    return out
 
 
 def _by_value(values: NDArray[np.float64], codes: Mapping[float, int]) -> NDArray[np.int32]:
