@@ -77,8 +77,8 @@ def _head(summary: Summary) -> list[Part]:
 
 RULES = (
     "Three of these rules were settled after first results had been seen. By the rules first written ObjPert would be close at "
-    "larger ε in 24 of 25 cells (within .02 on either side), DD-SSP would not be above AIM-Synth on Adult and ACSIncome (5 of 10 "
-    "cells), and runtime would not grow with the domain (counted as cells of all pairs instead of the product of all sizes)."
+    "larger ε in 24 of 25 cells (within .02 on either side), DD-SSP would not be above AIM-Synth on Adult and ACSIncome (5 of "
+    "10 cells), and runtime would not grow with the domain (counted as cells of all pairs instead of the product of all sizes)."
 )
 
 
