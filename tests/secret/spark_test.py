@@ -149,7 +149,7 @@ def _refusals(frame, tmp_path):
     with pytest.raises(DataError, match="a Spark frame, which engine arrow does not read"):
         opened(frame, Engine(kind="arrow"))
     with pytest.raises(DataError, match=r"column 'plan\.b' of the schema is absent"):
-        released(frame.drop("`plan.b`"), "moments")
+        released(frame.select("age", "grade", "sick"), "moments")
 
 
 DRIVER = """
@@ -199,17 +199,17 @@ def test_a_cluster_that_loses_a_worker_in_the_middle(tmp_path):
     try:
         cluster.start()
         command = [sys.executable, "-c", DRIVER, cluster.master, str(tmp_path / "d.parquet"), str(marks)]
-        driver = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=cluster.environment)
-        wait(lambda: len(list(marks.iterdir())) >= 3 or driver.poll() is not None, 60)
+        driver = cluster.driver(command)
+        wait(lambda: len(list(marks.iterdir())) >= 3 or driver.poll() is not None, 150)
         assert driver.poll() is None, driver.stderr.read()[-2000:]
         cluster.kill_a_worker()
-        out, err = driver.communicate(timeout=90)
+        out, err = driver.communicate(timeout=150)
         assert driver.returncode == 0, err[-2000:]
     finally:
         cluster.stop()
     assert out.strip() == f"5000 {expected.tolist()}"
     attempts = [m.name.split("-") for m in marks.iterdir()]
-    assert len({(p, n) for p, n, _ in attempts}) > 12 or len(attempts) > 12, "no task was run again"
+    assert len(attempts) > 12 or any(number != "0" for _, number, _ in attempts), "no task was run again"
 
 
 class Cluster:
@@ -233,9 +233,14 @@ class Cluster:
         log = self._run("master.Master", "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0")
         wait(lambda: "I have been elected leader" in log.read_text(), 40)
         for i in (1, 2):
-            options = ("-c", "1", "-m", "512m", "--webui-port", "0", "-d", str(self.folder / f"work{i}"))
+            options = ("-c", "1", "-m", "1536m", "--webui-port", "0", "-d", str(self.folder / f"work{i}"))
             worker = self._run("worker.Worker", "--host", "127.0.0.1", *options, self.master)
             wait(lambda worker=worker: "Successfully registered with master" in worker.read_text(), 40)
+
+    def driver(self, command: list[str]) -> subprocess.Popen:
+        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+        self.processes.insert(0, subprocess.Popen(command, env=self.environment, start_new_session=True, **pipes))
+        return self.processes[0]
 
     def kill_a_worker(self) -> None:
         os.killpg(self.processes[-1].pid, signal.SIGKILL)
