@@ -87,6 +87,7 @@ peers: .venv-peers/.ready
 	.venv-peers/bin/ddssp reproduce --data $(or $(DDSSP_DATA),../shared/data) -o results --methods diffprivlib
 
 audit: .venv/.dev
+	rm -rf build/audit
 	$(BIN)/python benchmarks/audit.py
 
 mutants: .venv/.dev
