@@ -115,7 +115,7 @@ class Release:
         *,
         features: Sequence[str] | None = None,
         intercept: bool = True,
-        shrinkage: Shrinkage | None = None,
+        shrinkage: Shrinkage | str | None = None,
     ) -> LinearFit:
         """Linear regression of `target` on `features` (default: all other columns).
 
@@ -143,7 +143,7 @@ class Release:
         features: Sequence[str] | None = None,
         approximation: str = "exact-split",
         radius: float = 6.0,
-        shrinkage: Shrinkage | None = None,
+        shrinkage: Shrinkage | str | None = None,
     ) -> LogisticFit | MulticlassFit | TaskLogisticFit:
         """Logistic regression of `target`, a column with levels, on `features` (default: all other columns).
 
@@ -165,7 +165,9 @@ class Release:
             noise=self.noise,
         )
 
-    def poisson(self, target: str, *, features: Sequence[str] | None = None, shrinkage: Shrinkage | None = None) -> PoissonFit:
+    def poisson(
+        self, target: str, *, features: Sequence[str] | None = None, shrinkage: Shrinkage | str | None = None
+    ) -> PoissonFit:
         """Poisson regression of `target`, a count, on `features` (default: all other columns)."""
         from ddssp.model.poisson import poisson
 

@@ -63,3 +63,11 @@ def test_through_the_origin_it_is_refused_in_one_sentence():
 def test_no_rows_at_all():
     fit = released(0, 1.0, {c: [] for c in COLUMNS}).linear("y", shrinkage=Shrinkage.BLOCKS)
     assert all(np.isfinite(v) for v in fit.coef.values())
+
+
+def test_shrinkage_may_be_said_in_words_and_a_wrong_word_is_refused():
+    release = released(0, 1.0, table(2, rows=200))
+    by_word = release.linear("y", shrinkage="blocks")
+    assert by_word.coef == release.linear("y", shrinkage=Shrinkage.BLOCKS).coef
+    with pytest.raises(ValueError, match="shrinkage must be one of none, floor, empirical-bayes, blocks, got 'nonsense'"):
+        release.linear("y", shrinkage="nonsense")

@@ -55,6 +55,9 @@ def fit(
     loaded = load(release)
     targets = [name for given in target for name in _names(given, loaded)]
     chosen = None if features is None else _names(features, loaded)
+    for option, names in (("--target", targets), ("--features", chosen)):
+        if names is not None and not names:
+            raise ValueError(f"{option} must name at least one column, got none.")
     settings = {"approximation": approximation, "radius": radius, "alpha": alpha, "l1_ratio": l1_ratio}
     fits = [_fitted(loaded, model, name, chosen, not no_intercept, settings) for name in targets]
     about = {

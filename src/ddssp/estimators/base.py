@@ -137,6 +137,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _structure(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
         """X and y as they are, with only their structure looked at."""
+        if np.ndim(X) == 1 and not hasattr(X, "columns"):
+            raise ValueError("X must have two dimensions, rows and columns, got one; Reshape your data.")
         validate_data(self, X, y, skip_check_array=True)
         check_consistent_length(X, y)
         return X, column_or_1d(y, warn=True)
@@ -148,7 +150,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             return validate_data(self, X, y, reset=reset, dtype=np.float64, **how)
         except ValueError as error:
             if "convert" not in str(error):
-                raise
+                raise ValueError(_without_cells(str(error))) from None
             raise ValueError("X and y must hold numbers where there is no schema; declare other columns in one.") from None
 
     def _frame(self, X: Any) -> pa.Table:
@@ -165,9 +167,17 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return tags
 
 
+def _without_cells(message: str) -> str:
+    """A message of scikit-learn's without the array that it quotes."""
+    return "\n".join(line for line in message.splitlines() if line[:1].isalpha() and not line.startswith("array="))
+
+
 def _table(X: Any, names: tuple[str, ...]) -> pa.Table:
     """The columns `names` of a frame, or of an array that has just these."""
     if not hasattr(X, "columns"):
-        values = check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+        try:
+            values = check_array(X, dtype=None, ensure_all_finite=False, ensure_min_samples=0)
+        except ValueError as error:
+            raise ValueError(_without_cells(str(error))) from None
         X = {name: values[:, i] for i, name in enumerate(names)}
     return pa.Table.from_batches(list(frame.batches(X, names)))

@@ -117,9 +117,13 @@ class Equations:
         x = self.features
         return G[np.ix_(x, x)] if R.shape[1] == len(x) else np.asarray(R.T @ G @ R)
 
-    def default_shrinkage(self) -> Shrinkage:
-        """Empirical Bayes where the noise is known, a public eigenvalue floor where it is not."""
-        return Shrinkage.FLOOR if self.moments.variance is None else Shrinkage.EMPIRICAL_BAYES
+    def shrinkage(self, asked: Shrinkage | str | None) -> Shrinkage:
+        """What was asked for; else empirical Bayes where the noise is known, a public eigenvalue floor where it is not."""
+        if asked is None:
+            return Shrinkage.FLOOR if self.moments.variance is None else Shrinkage.EMPIRICAL_BAYES
+        if asked not in [*Shrinkage, *(s.value for s in Shrinkage)]:
+            raise ValueError(f"shrinkage must be one of {', '.join(s.value for s in Shrinkage)}, got {asked!r}.")
+        return Shrinkage(asked)
 
 
 def equations(

@@ -128,7 +128,7 @@ def linear(
     *,
     features: Sequence[str] | None = None,
     intercept: bool = True,
-    shrinkage: Shrinkage | None = None,
+    shrinkage: Shrinkage | str | None = None,
     noise: BlockNoise | None = None,
 ) -> LinearFit:
     """The regression of `target` on `features` (default: all other columns).
@@ -142,7 +142,7 @@ def linear(
     block = scalar_target(moments.encoding, target)
     constant = 0.0 if intercept else block.centre / block.half
     e = equations(moments, target, features=features, intercept=intercept, response=(np.ones(1), constant), noise=noise)
-    how = shrinkage or e.default_shrinkage()
+    how = e.shrinkage(shrinkage)
     theta = e.theta(e.solution(how)) - e.response[e.features]
     return LinearFit(target=target, theta=theta, encoding=e.encoding, block=block, schema=schema, shrinkage=how, equations=e)
 

@@ -133,7 +133,7 @@ def logistic(
     features: Sequence[str] | None = None,
     approximation: str = "exact-split",
     radius: float = 6.0,
-    shrinkage: Shrinkage | None = None,
+    shrinkage: Shrinkage | str | None = None,
     noise: BlockNoise | None = None,
 ) -> LogisticFit | MulticlassFit:
     """The logistic regression of `target` on `features` (default: all other columns); always with an intercept.
@@ -150,7 +150,7 @@ def logistic(
 
     def fit(response: tuple[Array, float], classes: tuple[Level, Level]) -> LogisticFit:
         e = equations(moments, target, features=features, response=response, noise=noise)
-        how = shrinkage or e.default_shrinkage()
+        how = e.shrinkage(shrinkage)
         theta, variance = calibrated(e, e.solution(how), rule)
         return LogisticFit(
             target=target,

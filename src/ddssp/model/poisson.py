@@ -70,7 +70,7 @@ def poisson(
     target: str,
     *,
     features: Sequence[str] | None = None,
-    shrinkage: Shrinkage | None = None,
+    shrinkage: Shrinkage | str | None = None,
     noise: BlockNoise | None = None,
 ) -> PoissonFit:
     """The Poisson regression of `target` on `features` (default: all other columns); always with an intercept.
@@ -86,7 +86,7 @@ def poisson(
     e = equations(moments, target, features=features, response=(np.ones(1), block.centre / block.half), noise=noise)
     if e.mean <= 0:
         raise ValueError(f"target {target!r} has a mean that the noise hides; a Poisson fit needs a positive one.")
-    how, rule = shrinkage or e.default_shrinkage(), calibration.poisson(block.half)
+    how, rule = e.shrinkage(shrinkage), calibration.poisson(block.half)
     theta, variance = calibrated(e, e.solution(how), rule)
     return PoissonFit(
         target=target,

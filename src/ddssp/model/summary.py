@@ -25,6 +25,11 @@ NOTES = (
     "sampling: exact-data coefficient around the population's. privacy: estimate around the exact-data coefficient.",
 )
 
+NORMAL = (
+    "coefficients are read from second moments as if features were normal: with skewed or rare features they can be\n"
+    "off by more than their intervals say (docs/models.md)."
+)
+
 
 def summary(fit: Fit, level: float = 0.95) -> str:
     """The table of a fit as text."""
@@ -71,4 +76,5 @@ def _notes(fit: Fit) -> tuple[str, ...]:
         return (fit.not_covered,)
     missing = int(np.sum(~fit.intervals.identified))
     hidden = (f"{missing} of {len(fit.intervals.names)} coefficients are not identified: the noise hides them.",)
-    return NOTES + (hidden if missing else ())
+    normal = (NORMAL,) if fit.model in {"logistic", "poisson"} else ()
+    return NOTES + normal + (hidden if missing else ())
