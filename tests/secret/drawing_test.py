@@ -1,8 +1,9 @@
-"""Noise by several processes: the same distribution, every value in its place, and a failure that is noticed."""
+"""Noise by several processes: the same distribution, every value in its place, and no answer taken for another's."""
 
 from __future__ import annotations
 
 import sys
+import threading
 
 import numpy as np
 import pytest
@@ -14,12 +15,8 @@ from ddssp.secret.noise import OpenDPNoise, draw_here
 @pytest.fixture
 def two(monkeypatch):
     """A second process, whatever this machine has."""
-    helper = drawing._Helper()
-    monkeypatch.setattr(drawing, "_helpers", lambda _process: (helper,))
+    monkeypatch.setattr(drawing, "_cores", lambda: 2)
     monkeypatch.setattr(drawing, "MANY", 100)
-    yield helper
-    helper._process.kill()
-    helper._process.wait()
 
 
 def test_every_value_gets_noise_of_its_scale_in_its_place(two):
@@ -37,15 +34,41 @@ def test_processes_draw_differently(two):
     assert not np.intersect1d(noise[:1000], noise[1000:]).size > 2
 
 
-def test_a_process_that_ends_is_noticed(two):
-    two._process.kill()
-    two._process.wait()
-    with pytest.raises(BrokenPipeError):
-        OpenDPNoise().gaussian(np.zeros(200, np.int64), 1.0)
+def test_what_a_process_does_not_draw_is_drawn_here(two, monkeypatch):
+    values = np.arange(400, dtype=np.int64) * 1000
+    monkeypatch.setattr(drawing._Helper, "answer", lambda self, size: None)
+    assert np.abs(drawing.drawn(values, 1.0, draw_here) - values).max() < 8
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    assert np.abs(drawing.drawn(values, 1.0, draw_here) - values).max() < 8
+
+
+def test_threads_never_get_each_others_answers(two):
+    found: dict[int, np.ndarray] = {}
+
+    def ask(size: int) -> None:
+        found[size] = drawing.drawn(np.full(size, size * 10**6, np.int64), 1.0, draw_here)
+
+    threads = [threading.Thread(target=ask, args=(size,)) for size in (300, 500, 900)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for size, values in found.items():
+        assert np.abs(values - size * 10**6).max() < 8
+    assert len(found) == 3
+
+
+def test_an_interrupted_draw_leaves_nothing_for_the_next(two):
+    def interrupted(values: np.ndarray, sigma: float) -> np.ndarray:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        drawing.drawn(np.full(400, 10**9, np.int64), 1.0, interrupted)
+    assert np.abs(drawing.drawn(np.zeros(400, np.int64), 1.0, draw_here)).max() < 8
 
 
 def test_few_values_stay_here(monkeypatch):
-    monkeypatch.setattr(drawing, "_helpers", lambda _process: pytest.fail("a process was started"))
+    monkeypatch.setattr(drawing, "_cores", lambda: pytest.fail("a process was started"))
     assert len(drawing.drawn(np.zeros(10, np.int64), 1.0, draw_here)) == 10
 
 
@@ -55,9 +78,9 @@ def test_modules_lying_around_are_not_run(tmp_path, monkeypatch):
         (tmp_path / f"{name}.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.path", [p for p in sys.path if p not in {"", str(tmp_path)}])
-    helper = drawing._Helper()
-    helper.ask(np.zeros(5, np.int64), 1.0)
-    assert len(helper.answer(5)) == 5
-    helper._process.kill()
-    helper._process.wait()
+    helper = drawing._Helper.asked(np.zeros(5, np.int64), 1.0)
+    assert helper is not None
+    answer = helper.answer(5)
+    helper.end()
+    assert answer is not None
     assert not (tmp_path / "ran").exists()

@@ -200,7 +200,7 @@ def test_a_cluster_that_loses_a_worker_in_the_middle(tmp_path):
         cluster.start()
         command = [sys.executable, "-c", DRIVER, cluster.master, str(tmp_path / "d.parquet"), str(marks)]
         driver = cluster.driver(command)
-        wait(lambda: len(list(marks.iterdir())) >= 3 or driver.poll() is not None, 150)
+        wait(lambda: len(list(marks.iterdir())) >= 3 or driver.poll() is not None, 400)
         assert driver.poll() is None, driver.stderr.read()[-2000:]
         cluster.kill_a_worker()
         out, err = driver.communicate(timeout=150)
@@ -231,11 +231,11 @@ class Cluster:
 
     def start(self) -> None:
         log = self._run("master.Master", "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0")
-        wait(lambda: "I have been elected leader" in log.read_text(), 40)
+        wait(lambda: "I have been elected leader" in log.read_text(), 120)
         for i in (1, 2):
             options = ("-c", "1", "-m", "1536m", "--webui-port", "0", "-d", str(self.folder / f"work{i}"))
             worker = self._run("worker.Worker", "--host", "127.0.0.1", *options, self.master)
-            wait(lambda worker=worker: "Successfully registered with master" in worker.read_text(), 40)
+            wait(lambda worker=worker: "Successfully registered with master" in worker.read_text(), 120)
 
     def driver(self, command: list[str]) -> subprocess.Popen:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -76,7 +76,8 @@ def release(
         unit=unit,
         max_rows=max_rows,
     )
-    _require_output(output, ".ddssp", force, data=data, schema=schema, ledger=ledger)
+    beside = {} if ledger is None else {f"ledger's {end}": f"{ledger}{end}" for end in ("-wal", "-shm", "-journal")}
+    _require_output(output, ".ddssp", force, data=data, schema=schema, ledger=ledger, **beside)
     key = None if sign is None else _signing_key(sign, output, force)
     _no_core_dumps()
     require((*plan.schema.columns, *([] if unit is None else [unit])), curate.columns_of(data, reading))
