@@ -275,6 +275,8 @@ def load(path: str | Path) -> Release:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ReleaseError(f"release {str(path)!r} is larger than {MAX_BYTES:,} bytes.")
+        if not (path.is_file() or path.is_dir()):
+            raise ReleaseError(f"release {str(path)!r} must be a file, not a pipe or a device.")
         data = path.read_bytes()
     except FileNotFoundError:
         raise ReleaseError(f"release {str(path)!r} does not exist.") from None

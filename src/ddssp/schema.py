@@ -190,6 +190,8 @@ class Schema(BaseModel):
         try:
             if Path(path).stat().st_size > MAX_BYTES:
                 raise SchemaError(f"schema file {str(path)!r} must have at most {MAX_BYTES:,} bytes; is it the data?")
+            if not (Path(path).is_file() or Path(path).is_dir()):
+                raise SchemaError(f"schema file {str(path)!r} must be a file, not a pipe or a device.")
             data = _parsed(Path(path).read_text(encoding="utf-8"))
         except SchemaError:
             raise

@@ -217,6 +217,8 @@ class Ledger:
             for row in books.appended:
                 connection.execute(f"INSERT INTO entry ({','.join(row)}) VALUES (:{',:'.join(row)})", row)
             connection.execute("COMMIT")
+            # into the file itself: a copy of it without its -wal must not have forgotten
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
 
     @contextmanager
     def _opened(self) -> Iterator[sqlite3.Connection]:

@@ -60,7 +60,8 @@ def require_signed(release: Path, key: Ed25519PublicKey) -> None:
 
     path = signature_path(release)
     try:
-        signature = path.read_bytes()[:65]
+        with path.open("rb") as file:
+            signature = file.read(65)
     except OSError:
         raise SignatureError(f"signature {str(path)!r} cannot be read; ask the release's owner for it.") from None
     try:
