@@ -29,8 +29,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-sys.path = [p for p in sys.path if Path(p) != Path(__file__).parent]  # its coverage.py is not the one that numba looks for
-
 from ddssp.encoding import Encoding, indicator  # noqa: E402
 from ddssp.schema import Schema  # noqa: E402
 from ddssp.secret import kernel  # noqa: E402

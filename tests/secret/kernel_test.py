@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from ddssp.encoding import Encoding, indicator
+from ddssp.schema import Schema
 from ddssp.secret import kernel
+from ddssp.secret.counts import Layout, counts
 from ddssp.secret.kernel import Pairs
 
 SHAPES = {
@@ -22,6 +28,8 @@ SHAPES = {
     "a table larger than a chunk": [1000, 900],
 }
 KERNELS = {"numpy": lambda: kernel.tallied, "compiled": lambda: kernel.compiled(1), "two threads": lambda: kernel.compiled(2)}
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+numba = pytest.mark.skipif(find_spec("numba") is None, reason="numba is not installed: pip install 'ddssp[speed]'")
 
 
 def chunk(sizes: list[int], rows: int, seed: int = 0):
@@ -35,12 +43,11 @@ def chunk(sizes: list[int], rows: int, seed: int = 0):
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("which", KERNELS)
+@pytest.mark.parametrize("which", [which if which == "numpy" else pytest.param(which, marks=numba) for which in KERNELS])
 @pytest.mark.parametrize("rows", [0, 1, 5000, kernel.STEP + 1])
 def test_all_pairs_are_counted(which, shape, rows):
     tally = KERNELS[which]()
-    if tally is None:
-        pytest.skip("numba is not installed")
+    assert tally is not None
     codes, pairs = chunk(SHAPES[shape], rows)
     got = np.full(pairs.cells, 7, np.int64)
     tally(codes, pairs, got)
@@ -48,6 +55,35 @@ def test_all_pairs_are_counted(which, shape, rows):
     for j, k, start in zip(pairs.left, pairs.right, pairs.start[:-1], strict=True):
         np.add.at(expected, start + codes[j].astype(int) * SHAPES[shape][k] + codes[k], 1)
     assert np.array_equal(got, expected)
+
+
+@numba
+def test_a_long_pass_is_counted_by_numba(monkeypatch):
+    """In this process, whatever was imported before, and none of its pairs by numpy."""
+    monkeypatch.setattr(kernel, "EARNED", 0)
+    monkeypatch.setattr(kernel, "tallied", lambda *_given: pytest.fail("numpy was used"))
+    schema = Schema(columns={c: {"kind": "categorical", "levels": 3} for c in "abc"})
+    layout = Layout.of(schema, Encoding(tuple(indicator(c, 3) for c in "abc")))
+    for threads in (1, 2):
+        found = counts([pa.record_batch({c: [0, 1, 2, 2] for c in "abc"})], layout, threads=threads)
+        assert found.pair["a", "c"].tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 2]]
+
+
+@numba
+def test_numba_loads_beside_the_benchmarks():
+    """None of their files takes the name of a module that numba imports."""
+    script = "from ddssp.secret import kernel; print(kernel.compiled(1) is not None)"
+    done = subprocess.run([sys.executable, "-W", "error", "-c", script], cwd=BENCHMARKS, capture_output=True, text=True)
+    assert done.stdout == "True\n", done.stderr
+
+
+@numba
+def test_numba_that_does_not_load_is_told(tmp_path):
+    (tmp_path / "coverage.py").write_text("Coverage = None\n")
+    script = "from ddssp.secret import kernel; print(kernel.compiled(1))"
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
+    assert done.stdout == "None\n"
+    assert "numba is installed but does not load (AttributeError); numpy counts the same" in done.stderr
 
 
 def test_codes_are_as_small_as_can_be():

@@ -11,8 +11,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from itertools import combinations, pairwise
 from typing import Any
+from warnings import warn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,7 +73,7 @@ def tallied(codes: Codes, pairs: Pairs, tables: NDArray[np.int64]) -> None:
 
 @cache
 def compiled(threads: int | None = None) -> Tallying | None:
-    """The same by numba, pairs divided among threads, each pair to one of them; None where numba is not installed."""
+    """The same by numba, pairs divided among threads, each pair to one of them; None where numba is not installed or does not load."""
     if (kernel := _kernel()) is None:
         return None
     workers = threads or cores()
@@ -90,9 +92,12 @@ def compiled(threads: int | None = None) -> Tallying | None:
 
 @cache
 def _kernel() -> Any:
+    if find_spec("numba") is None:
+        return None
     try:
         from numba import njit
-    except Exception:  # absent, or broken by another version of what it needs: numpy counts the same
+    except Exception as error:  # another version of what it needs, or a file that takes a needed module's name
+        warn(f"numba is installed but does not load ({type(error).__name__}); numpy counts the same, slower.", stacklevel=2)
         return None
 
     @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
