@@ -29,11 +29,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from ddssp.encoding import Encoding, indicator  # noqa: E402
-from ddssp.schema import Schema  # noqa: E402
-from ddssp.secret import kernel  # noqa: E402
-from ddssp.secret.counts import Counts, Layout, partials  # noqa: E402
-from ddssp.secret.table import opened  # noqa: E402
+from ddssp.encoding import Encoding, indicator
+from ddssp.schema import Schema
+from ddssp.secret import kernel
+from ddssp.secret.counts import Counts, Layout, partials
+from ddssp.secret.table import opened
 
 SIZES = [2, 2, 3, 5, 7, 9, 12, 16, 20, 24, 32, 41, 60, 80, 100]
 NAMES = [f"c{i}" for i in range(len(SIZES))]

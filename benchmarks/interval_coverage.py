@@ -1,6 +1,6 @@
 """How often 95 % intervals of moments releases cover: the exact-data coefficient (privacy part), the population's (total).
 
-    python benchmarks/interval_coverage.py [--releases 500] [--first-seed 1000] [--data DIR] [--only simulated,rand,adult] [-o FILE]
+    python benchmarks/interval_coverage.py [--releases 500] [--first-seed 1000] [--data DIR] [--only rand,adult] [-o FILE]
 
 Exact statistics of a dataset are counted once; each release then only draws its noise, through the product's own mechanism.
 Nothing here is private.
@@ -219,7 +219,8 @@ def resampled(design: Design) -> Design:
 
 HEADER = """# Coverage of 95 % intervals
 
-`python benchmarks/interval_coverage.py`: {releases} moments releases per cell, seeds from {first} on, δ = {delta:g}; {seconds:.0f} s.
+`python benchmarks/interval_coverage.py`: {releases} moments releases per cell, seeds from {first} on, δ = {delta:g};
+{seconds:.0f} s.
 Printed: coefficients that are identified, of all there are; coverage is over printed ones, and for the worst coefficient that
 at least half of the releases print. The naive interval has the same centre and takes the released moments for exact (sampling
 error only). What each interval is about: docs/intervals.md.

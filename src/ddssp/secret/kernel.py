@@ -73,7 +73,7 @@ def tallied(codes: Codes, pairs: Pairs, tables: NDArray[np.int64]) -> None:
 
 @cache
 def compiled(threads: int | None = None) -> Tallying | None:
-    """The same by numba, pairs divided among threads, each pair to one of them; None where numba is not installed or does not load."""
+    """The same by numba, pairs divided among threads, each pair to one of them; None where numba does not load."""
     if (kernel := _kernel()) is None:
         return None
     workers = threads or cores()
