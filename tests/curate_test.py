@@ -67,7 +67,7 @@ def test_a_domain_too_large_is_refused_before_any_row_is_read():
 
 
 def test_a_budget_that_is_not_covered_is_refused_before_any_row_is_read(ledger):
-    with pytest.raises(BudgetError, match="the ledger leaves dataset 'survey' ρ = "):
+    with pytest.raises(BudgetError, match="rho must fit under the ceiling of dataset 'survey', got "):
         release(Untouchable(), SCHEMA, epsilon=2.0, delta=1e-6, ledger=ledger)
     with pytest.raises(BudgetError, match="'other'"):
         release(Untouchable(), SCHEMA, epsilon=0.1, delta=1e-6, ledger=ledger, dataset="other")

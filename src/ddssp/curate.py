@@ -329,12 +329,16 @@ def _guarded(read: Callable[[], T]) -> T:
 
 def require_covered(plan: Plan) -> None:
     """Refuses a plan that its ledger does not cover, before any row is read; the reservation itself asks again."""
-    if plan.ledger is not None and (left := plan.ledger.remaining(plan.dataset)) < plan.budget.rho:
-        raise BudgetError(
-            f"the ledger leaves dataset {plan.dataset!r} ρ = {float(left):.6g}, and the release needs ρ = "
-            f"{float(plan.budget.rho):.6g}: use a release already made, ask for less, or raise the ceiling with "
-            "`ddssp ledger budget`."
-        )
+    if plan.ledger is not None:
+        plan.ledger.require_covered(plan.dataset, plan.budget.rho, plan.contribution)
+
+
+def schema_changed(plan: Plan) -> bool:
+    """Whether the ledger's latest release of this dataset was made under another schema."""
+    if plan.ledger is None:
+        return False
+    known = {a.dataset: a.fingerprint for a in plan.ledger.datasets()}
+    return known.get(plan.dataset, "") not in ("", plan.ledger.fingerprint(plan.schema.fingerprint))
 
 
 def columns_of(data: Any, engine: Engine | None = None) -> list[str]:
@@ -366,6 +370,7 @@ def _reserve(plan: Plan) -> Reservation | None:
         delta=plan.budget.delta,
         schema_fingerprint=plan.ledger.fingerprint(plan.schema.fingerprint),
         mechanism=plan.mechanism.name,
+        contribution=plan.contribution,
     )
 
 

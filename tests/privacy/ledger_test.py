@@ -29,6 +29,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ddssp.privacy import cover
 from ddssp.privacy import ledger as ledger_module
 from ddssp.privacy.budget import BudgetError, epsilon_of, rho_of
 from ddssp.privacy.ledger import Kind, Ledger, LedgerError, Reservation
@@ -42,7 +43,7 @@ FORK = multiprocessing.get_context("fork")
 @pytest.fixture(scope="module", autouse=True)
 def refusals_compute_each_epsilon_once() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledger_module, "epsilon_of", lru_cache(epsilon_of))
+        patch.setattr(cover, "epsilon_of", lru_cache(epsilon_of))
         yield
 
 
@@ -172,10 +173,12 @@ def test_rho_must_be_a_positive_fraction(ledger: Ledger, rho: Any) -> None:
     assert len(ledger.entries()) == 1
 
 
-@pytest.mark.parametrize("name", ["", "  ", "a\nb", "\ud800"])
+@pytest.mark.parametrize("name", ["", "  ", "a\nb", "\ud800", "a" * 201])
 def test_names_must_be_printable(ledger: Ledger, name: str) -> None:
     with pytest.raises(ValueError, match="dataset must be a printable text"):
         ledger.set_budget(name, 1.0, 1e-6)
+    with pytest.raises(ValueError, match="unit must be a printable text"):
+        ledger.set_budget("survey", 1.0, 1e-6, unit=name)
     with pytest.raises(ValueError, match="schema_fingerprint must be a printable text"):
         reserve(ledger, CEILING, schema=name)
 
@@ -193,7 +196,7 @@ def test_names_must_be_printable(ledger: Ledger, name: str) -> None:
 )
 def test_spent_never_exceeds_the_ceiling_under_any_sequence(actions: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ledger_module, "epsilon_of", lambda rho, delta: 0.0)  # slow, and only for a refusal's wording
+        patch.setattr(cover, "epsilon_of", lambda rho, delta: 0.0)  # slow, and only for a refusal's wording
         ledger = Ledger(f"{folder}/ledger.db")
         ledger.set_budget("survey", 1.0, 1e-6)
         ceiling, spent, pending = CEILING, Fraction(0), []
@@ -491,6 +494,8 @@ EDITS = {
     "fingerprint": "'5d'",
     "mechanism": "'aim'",
     "created": "'2020-01-01T00:00:00.000000+00:00'",
+    "unit": "'who'",
+    "max_rows": "NULL",
     "previous": "hash",
     "hash": "previous",
 }
@@ -566,8 +571,7 @@ def _forge(path: Path) -> None:
     previous = hashlib.sha256(b"ddssp ledger " + key).hexdigest()
     updates = []
     for row in rows:
-        content = {**row, "previous": previous}
-        del content["hash"]
+        content = {k: v for k, v in row.items() if v is not None and k != "hash"} | {"previous": previous}
         own = hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
         updates.append(f"UPDATE entry SET previous='{previous}', hash='{own}' WHERE number={row['number']}")
         previous = own
@@ -592,6 +596,11 @@ FORGERIES = {
     "no ceiling": ("UPDATE entry SET dataset = 'panel' WHERE number = 4", 4, "without a ceiling"),
     "counter": ("UPDATE entry SET counter = 3 WHERE number = 4", 4, "where 2 is due"),
     "completion of nothing": ("UPDATE entry SET counter = 2 WHERE number = 3", 3, "not open"),
+    "unit": ("UPDATE entry SET unit = 'who', max_rows = 1 WHERE number = 4", 4, "not that of its dataset's ceiling"),
+    "unit of the ceiling": ("UPDATE entry SET unit = 'who' WHERE number = 5", 5, "changes the unit"),
+    "rows without a unit": ("UPDATE entry SET max_rows = 3 WHERE number = 4", 4, "does not go with its unit"),
+    "no unit": ("UPDATE entry SET unit = NULL, max_rows = NULL WHERE number = 4", 4, "does not say its unit"),
+    "half a unit": ("UPDATE entry SET unit = NULL WHERE number = 4", 4, "no ledger writes"),
     "completed twice": ("UPDATE entry SET kind = 'complete', counter = 1 WHERE number = 4", 4, "not open"),
 }
 
@@ -677,13 +686,6 @@ def test_a_fingerprint_is_keyed_by_the_ledger(ledger: Ledger, tmp_path: Path) ->
     other = Ledger(tmp_path / "other.db")
     other.set_budget("survey", 1.0, 1e-6)
     assert other.fingerprint("age: 0–99") != ledger.fingerprint("age: 0–99")
-
-
-def test_another_schema_under_the_same_name_is_flagged(ledger: Ledger) -> None:
-    ledger.set_budget("panel", 1.0, 1e-6)
-    flags = [reserve(ledger, CEILING / 9, schema=schema).schema_changed for schema in ("a1", "a1", "b2", "b2", "a1")]
-    assert flags == [False, False, True, False, True]
-    assert not reserve(ledger, CEILING / 9, dataset="panel", schema="c3").schema_changed
 
 
 # --- files --------------------------------------------------------------------------------------------------------

@@ -19,14 +19,21 @@ def two(monkeypatch):
     monkeypatch.setattr(drawing, "MANY", 100)
 
 
-def test_every_value_gets_noise_of_its_scale_in_its_place(two):
+def require_noise(noise: np.ndarray, sigma: float, parts: int) -> None:
+    """Each part's noise has the scale; false alarm below 1e-9 a part."""
+    assert np.abs(noise).max() < 8 * sigma
+    for part in np.array_split(noise, parts):
+        error = 6.5 / np.sqrt(len(part))
+        assert abs(part.std() / sigma - 1) < error / np.sqrt(2) + 1e-3  # a discrete one of σ = 1 is as wide to 1e-8
+        assert abs(part.mean()) < error * sigma
+
+
+@pytest.mark.parametrize("processes", [2, 3])
+def test_every_value_gets_noise_of_its_scale_in_its_place(two, monkeypatch, processes):
+    monkeypatch.setattr(drawing, "_cores", lambda: processes)
     values = np.arange(3001, dtype=np.int64) * 10**9
     for sigma in (1.0, 50.0):
-        noise = OpenDPNoise().gaussian(values, sigma) - values
-        assert np.abs(noise).max() < 8 * sigma  # false alarm: 4e-12
-        for half in (noise[:1500], noise[1501:]):
-            assert abs(half.std() / sigma - 1) < 0.12  # 6.5 standard errors
-            assert abs(half.mean()) < 0.17 * sigma  # 6.5 standard errors
+        require_noise(OpenDPNoise().gaussian(values, sigma) - values, sigma, processes)
 
 
 def test_processes_draw_differently(two):
@@ -35,11 +42,20 @@ def test_processes_draw_differently(two):
 
 
 def test_what_a_process_does_not_draw_is_drawn_here(two, monkeypatch):
-    values = np.arange(400, dtype=np.int64) * 1000
+    values = np.arange(1000, dtype=np.int64) * 10**9
     monkeypatch.setattr(drawing._Helper, "answer", lambda self, size: None)
-    assert np.abs(drawing.drawn(values, 1.0, draw_here) - values).max() < 8
+    require_noise(drawing.drawn(values, 50.0, draw_here) - values, 50.0, 2)
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    assert np.abs(drawing.drawn(values, 1.0, draw_here) - values).max() < 8
+    require_noise(drawing.drawn(values, 50.0, draw_here) - values, 50.0, 2)
+
+
+@pytest.mark.parametrize("serve", ["sys.exit(1)", "sys.stdout.buffer.write(bytes(8))", "os.kill(os.getpid(), 9)"])
+def test_what_a_failing_process_answers_is_not_taken(two, monkeypatch, tmp_path, serve):
+    (tmp_path / "python").write_text(f"#!{sys.executable}\nimport os, sys\nsys.stdin.buffer.read()\n{serve}\n")
+    (tmp_path / "python").chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
+    values = np.arange(1000, dtype=np.int64) * 10**9
+    require_noise(drawing.drawn(values, 50.0, draw_here) - values, 50.0, 2)
 
 
 def test_threads_never_get_each_others_answers(two):

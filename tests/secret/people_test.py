@@ -180,11 +180,12 @@ def test_the_noise_is_k_times_as_large():
 
 def test_the_ledger_is_charged_for_the_person(tmp_path):
     ledger = ddssp.Ledger(tmp_path / "l.db")
-    ledger.set_budget("dataset", 1.0, 1e-6)
+    ledger.set_budget("dataset", 1.0, 1e-6, unit="who")
     made = ddssp.release(
         OTHERS, SCHEMA, epsilon=1.0, delta=1e-6, mechanism="moments", ledger=ledger, unit="who", max_rows=4
     )  # fmt: skip
     assert ledger.spent("dataset") == made.rho == made.budget.rho
+    assert (ledger.entries()[-2].unit, ledger.entries()[-2].max_rows) == ("who", 4)
 
 
 def test_the_release_says_whose_presence_is_protected(tmp_path):

@@ -173,6 +173,20 @@ def test_sensitivity_of_a_selection_by_brute_force_over_all_neighbours():
     assert moved >= 2.2 * SCORE_GRID  # and the bound is not idle
 
 
+def test_sensitivity_of_a_selection_covers_rounding():
+    """At a tie one record moves a score by one step more than its weight: 512.5 → 512 and 1537.5 → 1538 differ by 1026."""
+    weight, epsilon, scores = 1 + 1 / SCORE_GRID, 0.5, []
+    for extra in (None, ("c", "q")):
+        rows = {k: list(v) for k, v in ROWS.items()}
+        if extra:
+            rows["x"], rows["c"], rows["d"] = rows["x"] + [0.0], rows["c"] + [extra[0]], rows["d"] + [extra[1]]
+        noise, exact = Recorder(), np.array([[1, 0], [0, 2], [0, 1]])
+        vault(rows=rows, noise=noise, blocks=tables()).select(candidates(exact, [weight] * 3, [-0.5] * 3), epsilon)
+        scores.append(noise.drawn[0][1])
+    assert (scores[1] - scores[0]).tolist() == [SCORE_GRID + 2] * 3
+    assert noise.drawn[0][2] * epsilon / 2 == SCORE_GRID + 2
+
+
 def test_sensitivity_of_a_measurement_by_brute_force_over_all_neighbours():
     """What the noise is added to moves by exactly the claimed bound for the worst added record, and never by more."""
     records = [dict(zip(SCHEMA.columns, cells, strict=True)) for cells in product([-1.0, -0.3, 0.0, 1.0], "abc", "pq")]

@@ -28,24 +28,27 @@ def budget(
     ledger: LedgerFile,
     epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Ceiling ε.")],
     delta: Annotated[float, typer.Option("--delta", "-d", help="Ceiling δ.")],
-    dataset: Annotated[str, typer.Option(help="The dataset's name.")] = "dataset",
+    dataset: Annotated[str, typer.Option(help="The dataset's name; a release's default is its schema's name.")] = "dataset",
+    unit: Annotated[
+        str | None, typer.Option(help="Column that names the person, if the ceiling is for people and not for rows.")
+    ] = None,
     json: Json = False,
 ) -> None:
-    """Declare what a dataset may spend in all; creates the ledger."""
+    """Declare what a dataset may spend in all, for one row or, with --unit, for all rows of one person; creates the ledger."""
     from ddssp.cli.show import emit_json, note
     from ddssp.privacy.ledger import Ledger
 
-    account = Ledger(ledger).set_budget(dataset, epsilon, delta)
+    account = Ledger(ledger).set_budget(dataset, epsilon, delta, unit)
     if json:
         emit_json(_account(account))
         return
     granted = f"{dataset}: may spend ε = {epsilon:g} at δ = {delta:g} in all (ρ = {float(account.ceiling):.6g})"
-    note(f"{granted}; left: ε = {account.epsilon_left:.4g}")
+    note(f"{granted}, for {account.protects}; left: ε = {account.epsilon_left:.4g}")
 
 
 def show(ledger: LedgerFile, json: Json = False) -> None:
     """Show ceilings, spending and every reservation."""
-    from ddssp.cli.show import emit_json, emit_table
+    from ddssp.cli.show import emit_json, emit_table, note
     from ddssp.privacy.ledger import Ledger
 
     accounts, history = Ledger(ledger).datasets(), _history(Ledger(ledger))
@@ -53,26 +56,35 @@ def show(ledger: LedgerFile, json: Json = False) -> None:
         emit_json([_account(a) | {"history": [h for h in history if h["dataset"] == a.dataset]} for a in accounts])
         return
     rows = [
-        (a.dataset, f"{a.epsilon:g}", f"{a.delta:g}", f"{a.epsilon_spent:.4g}", f"{a.epsilon_left:.4g}", str(a.reservations))
+        (
+            *(a.dataset, f"{a.epsilon:g}", f"{a.delta:g}", f"{a.epsilon_spent:.4g}", f"{a.epsilon_left:.4g}"),
+            *(str(a.reservations), a.protects),
+        )
         for a in accounts
     ]
-    emit_table("Ledger", ("dataset", "ceiling ε", "at δ", "spent ε", "left ε", "releases"), rows)
+    emit_table("Ledger", ("dataset", "ceiling ε", "at δ", "spent ε", "left ε", "releases", "for"), rows, text=("for",))
     if history:
-        words = ("mechanism", "reserved", "completed", "schema")
+        words = ("mechanism", "for", "reserved", "completed", "schema")
         emit_table("Reservations", ("dataset", "number", "ε", "at δ", *words), map(_cells, history), text=words)
+    if any(h["schema_changed"] for h in history):
+        note("changed: under another schema than the release before; is it still the same data?")
 
 
 def _cells(h: dict[str, Any]) -> tuple[str, ...]:
     asked = (h["dataset"], str(h["counter"]), f"{h['epsilon']:g}", f"{h['delta']:g}")
-    return (*asked, h["mechanism"], h["reserved"][:19], h["completed"], h["schema"][:8])
+    unit = f"one {h['unit_column']!r}, k = {h['max_rows']}" if h["max_rows"] else h["unit"]
+    schema = f"{h['schema'][:8]}{', changed' if h['schema_changed'] else ''}"
+    return (*asked, h["mechanism"], unit, h["reserved"][:16].replace("T", " "), h["completed"], schema)
 
 
 def _history(ledger: Ledger) -> list[dict[str, Any]]:
     """Every reservation; one that was never completed stays spent."""
+    from ddssp.privacy.books import protected
     from ddssp.privacy.ledger import Kind
 
     entries = ledger.entries()
     done = {(e.dataset, e.counter) for e in entries if e.kind is Kind.COMPLETE}
+    schemas = {(e.dataset, e.counter): e.fingerprint for e in entries if e.kind is Kind.RESERVE}
     return [
         {
             "dataset": e.dataset,
@@ -81,9 +93,13 @@ def _history(ledger: Ledger) -> list[dict[str, Any]]:
             "delta": e.delta,
             "rho": str(e.rho),
             "mechanism": e.mechanism,
+            "unit": protected(e.unit),
+            "unit_column": e.unit or None,
+            "max_rows": e.max_rows or None,
             "reserved": e.created,
             "completed": "yes" if (e.dataset, e.counter) in done else "no, and spent",
             "schema": e.fingerprint,
+            "schema_changed": schemas.get((e.dataset, e.counter - 1), e.fingerprint) != e.fingerprint,
         }
         for e in entries
         if e.kind is Kind.RESERVE
@@ -129,6 +145,8 @@ def _account(account: Account) -> dict[str, object]:
         "dataset": account.dataset,
         "epsilon": account.epsilon,
         "delta": account.delta,
+        "unit": account.protects,
+        "unit_column": account.unit or None,
         "rho_ceiling": str(account.ceiling),
         "rho_spent": str(account.spent),
         "epsilon_spent": account.epsilon_spent,

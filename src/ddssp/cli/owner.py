@@ -95,9 +95,15 @@ def release(
         "draws": plan.cost.draws,
         "memory": plan.cost.bytes,
         "ledger": None if ledger is None else {"file": str(ledger), "dataset": plan.dataset},
+        "schema_changed": curate.schema_changed(plan),
         "output": str(output),
         "dry_run": dry_run,
     }
+    if summary["schema_changed"]:
+        note(
+            f"warning: the ledger's last release of {plan.dataset!r} was made under another schema; other data needs --dataset"
+            " and a ceiling of its own, the same data belongs here"
+        )
     if report is not None or records is not None:
         _preview(plan, report, records, dry_run, force)
     if dry_run:

@@ -1,6 +1,10 @@
 """The books of a ledger: its rows, replayed through the one set of rules that says what makes a ledger sound.
 
 Each row is chained to the one before by SHA-256. Nothing here knows where rows are kept.
+
+A charge bounds what one unit may lose: one row, or all rows with one value of a column. Charges of different units do not add
+up (docs/decisions/033-one-unit-an-account.md), so a ceiling states its unit and every reservation under it has the same. Rows
+written before units were recorded have none; nothing is added to such an account until a ceiling states its unit.
 """
 
 from __future__ import annotations
@@ -18,9 +22,10 @@ from typing import Any
 from ddssp.privacy.budget import epsilon_of, rho_of
 
 Row = Mapping[str, Any]  # as SQLite gives it: nothing is known about a value before `_entry` has looked
-_TYPES = {"number": int, "counter": int, "epsilon": float, "delta": float} | dict.fromkeys(
-    ("kind", "dataset", "rho", "fingerprint", "mechanism", "created", "previous", "hash"), str
+_TYPES = {"number": int, "counter": int, "epsilon": float, "delta": float, "max_rows": int} | dict.fromkeys(
+    ("kind", "dataset", "rho", "fingerprint", "mechanism", "created", "previous", "hash", "unit"), str
 )
+_FORMAT_1 = {name: kind for name, kind in _TYPES.items() if name not in ("unit", "max_rows")}
 # A BLOB has no place in a row: written as its repr it cannot give the hash of the text that was there.
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), default=repr)
 
@@ -49,6 +54,8 @@ class Entry:
     created: str  # ISO 8601, UTC
     previous: str
     hash: str
+    unit: str | None  # the column whose values name the units, empty for one row; None where it was not recorded
+    max_rows: int | None  # how many rows of a unit count, 0 where a unit is one row; None where it was not recorded
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +67,14 @@ class Account:
     delta: float
     ceiling: Fraction
     spent: Fraction = Fraction(0)
+    unit: str | None = None  # as of an Entry
     reservations: int = 0
     fingerprint: str = ""  # of the latest reservation's schema
+
+    @property
+    def protects(self) -> str:
+        """Whose loss the ceiling bounds, in words."""
+        return protected(self.unit)
 
     @property
     def remaining(self) -> Fraction:
@@ -99,7 +112,8 @@ class Books:
     def append(self, kind: Kind, dataset: str, **values: str | float) -> Entry:
         """The entry of a new last row, held to the same rules as every row read back."""
         row: dict[str, Any] = {"number": len(self.entries) + 1, "kind": kind.value, "dataset": dataset}
-        row |= {"counter": 0, "rho": "0/1", "epsilon": 0.0, "delta": 0.0, "fingerprint": "", "mechanism": ""} | values
+        row |= {"counter": 0, "rho": "0/1", "epsilon": 0.0, "delta": 0.0, "fingerprint": "", "mechanism": ""}
+        row |= {"unit": "", "max_rows": 0} | values
         row |= {"created": datetime.now(UTC).isoformat(timespec="microseconds"), "previous": self.head}
         row["hash"] = _hash(row)
         self.appended.append(row)
@@ -115,14 +129,18 @@ class Books:
         if row["previous"] != self.head:
             raise ValueError("it does not follow from the row before it: rows were removed, exchanged or rewritten")
         entry = _entry(row)
+        if entry.unit is None and any(e.unit is not None for e in self.entries[-1:]):
+            raise ValueError("it does not say its unit, and the row before it does")
         {Kind.CEILING: self._ceiling, Kind.RESERVE: self._reserve, Kind.COMPLETE: self._complete}[entry.kind](entry)
         self.head = entry.hash
         self.entries.append(entry)
         return entry
 
     def _ceiling(self, entry: Entry) -> None:
-        terms: dict[str, Any] = {"epsilon": entry.epsilon, "delta": entry.delta, "ceiling": entry.rho}
+        terms: dict[str, Any] = {"epsilon": entry.epsilon, "delta": entry.delta, "ceiling": entry.rho, "unit": entry.unit}
         known = self.accounts.get(entry.dataset)
+        if known and known.reservations and known.unit not in (None, entry.unit):
+            raise ValueError("it changes the unit of an account that has spent")
         self.accounts[entry.dataset] = replace(known, **terms) if known else Account(dataset=entry.dataset, **terms)
 
     def _reserve(self, entry: Entry) -> None:
@@ -134,6 +152,10 @@ class Books:
             raise ValueError(f"it is reservation {entry.counter} of its dataset where {counter} is due")
         if entry.rho <= 0:
             raise ValueError("its rho is not positive")
+        if entry.unit != account.unit:
+            raise ValueError("its unit is not that of its dataset's ceiling")
+        if bool(entry.unit) != ((entry.max_rows or 0) > 0):
+            raise ValueError("its number of rows does not go with its unit")
         if spent > account.ceiling:
             raise ValueError("it spends beyond the ceiling of its time")
         self.open[entry.dataset, counter] = entry
@@ -144,16 +166,23 @@ class Books:
             raise ValueError("it completes a reservation that is not open")
 
 
+def protected(unit: str | None) -> str:
+    """Whose loss a charge bounds, in words."""
+    if unit is None:
+        return "a unit that was not recorded"
+    return f"all rows with one {unit!r}" if unit else "one row"
+
+
 def _hash(row: Row) -> str:
-    """SHA-256 of the row, the previous row's hash included, as canonical JSON."""
-    content = {name: value for name, value in row.items() if name != "hash"}
+    """SHA-256 of the row, the previous row's hash included, as canonical JSON; what is NULL is left out."""
+    content = {name: value for name, value in row.items() if name != "hash" and value is not None}
     return hashlib.sha256(_CANONICAL.encode(content).encode()).hexdigest()
 
 
 def _entry(row: Row) -> Entry:
     """The row as an Entry; ValueError if a value is not of the kind that `Books.append` writes."""
-    if {name: type(value) for name, value in row.items()} != _TYPES:
+    if {name: type(value) for name, value in row.items() if value is not None} not in (_TYPES, _FORMAT_1):
         raise ValueError("it holds a value that no ledger writes")
     if not re.fullmatch(r"[0-9]+/[1-9][0-9]*", row["rho"]):
         raise ValueError(f"its rho, {row['rho']!r}, is not a fraction of natural numbers")
-    return Entry(**{**row, "kind": Kind(row["kind"]), "rho": Fraction(row["rho"])})
+    return Entry(**{"unit": None, "max_rows": None, **row, "kind": Kind(row["kind"]), "rho": Fraction(row["rho"])})

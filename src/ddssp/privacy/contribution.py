@@ -23,8 +23,8 @@ class Contribution:
     rows: int
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.column, str) and self.column.strip()):
-            raise ValueError(f"unit must name a column of the data, got {self.column!r}.")
+        if not (isinstance(self.column, str) and self.column.strip() and self.column.isprintable() and len(self.column) <= 200):
+            raise ValueError(f"unit must name a column in at most 200 printable characters, got {self.column!r:.99}; rename it.")
         if not (type(self.rows) is int and 1 <= self.rows <= MOST):
             raise ValueError(f"max_rows must be a number from 1 to {MOST:,}, got {self.rows!r}.")
 

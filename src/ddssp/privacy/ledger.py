@@ -14,7 +14,6 @@ import hashlib
 import hmac
 import os
 import secrets
-import shlex
 import sqlite3
 import stat
 from collections.abc import Iterator
@@ -23,22 +22,26 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
-from ddssp.privacy.books import Account, Books, Entry, Kind
-from ddssp.privacy.budget import Budget, BudgetError, epsilon_of
+from ddssp.privacy.books import Account, Books, Entry, Kind, protected
+from ddssp.privacy.budget import Budget, BudgetError
+from ddssp.privacy.contribution import Contribution
+from ddssp.privacy.cover import Request, budget_command, refusal
 from ddssp.whole import draft, sync_folder
 
 __all__ = ["Account", "Entry", "Kind", "Ledger", "LedgerError", "Reservation", "Verification"]
 
 APPLICATION_ID = 0x64647370  # "ddsp", in the file's header
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 PATIENCE_S = 30.0
 """How long an operation waits for another process to finish its own."""
+LONGEST = 200
+"""Characters of a name, at most: a release with a longer one could not be read."""
 
 # sqlite_sequence (AUTOINCREMENT) remembers how many rows there were, also after the last ones are deleted.
 _TABLES = f"""
 PRAGMA journal_mode = WAL;
 PRAGMA application_id = {APPLICATION_ID};
-PRAGMA user_version = {FORMAT_VERSION};
+PRAGMA user_version = 1;
 CREATE TABLE meta (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE entry (
   number INTEGER PRIMARY KEY AUTOINCREMENT, kind TEXT NOT NULL, dataset TEXT NOT NULL, counter INTEGER NOT NULL,
@@ -47,6 +50,15 @@ CREATE TABLE entry (
 CREATE TRIGGER entry_keeps BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'the ledger is append only'); END;
 CREATE TRIGGER entry_stays BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'the ledger is append only'); END;
 """
+# From format 1 to 2, within one transaction; rows of format 1 keep their hashes. The trigger is for a program of format 1 that
+# looked at the format just before.
+_UNITS = (
+    "ALTER TABLE entry ADD COLUMN unit TEXT",
+    "ALTER TABLE entry ADD COLUMN max_rows INTEGER",
+    "CREATE TRIGGER entry_states BEFORE INSERT ON entry WHEN NEW.unit IS NULL"
+    " BEGIN SELECT RAISE(ABORT, 'the ledger has a newer format'); END",
+    "PRAGMA user_version = 2",
+)
 
 
 class LedgerError(ValueError):
@@ -76,7 +88,6 @@ class Reservation:
     previous: str
     hash: str
     created: str
-    schema_changed: bool  # the dataset's previous reservation was made under another schema
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,9 +105,9 @@ class Ledger:
     """A ledger file, by its path.
 
     Guarantees: a reservation is on disk (WAL, synchronous=FULL) before `reserve` returns; what is reserved for a
-    dataset never exceeds its ceiling of that moment, in exact rational arithmetic and across processes; a reservation
-    never completed stays spent. The object holds the path and nothing else, so its copies, clones, pickles and forks
-    all spend from the same file. Only `set_budget` creates that file.
+    dataset never exceeds its ceiling of that moment, in exact rational arithmetic and across processes, and bounds the
+    loss of one kind of unit; a reservation never completed stays spent. The object holds the path and nothing else, so
+    its copies, clones, pickles and forks all spend from the same file. Only `set_budget` creates that file.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -114,42 +125,63 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         object.__setattr__(self, "path", Path(path).absolute())  # a later chdir must not change the ledger
 
-    def set_budget(self, dataset: str, epsilon: float, delta: float) -> Account:
+    def set_budget(self, dataset: str, epsilon: float, delta: float, unit: str | None = None) -> Account:
         """The account of `dataset` under its new ceiling, rho_of(epsilon, delta); creates the ledger if there is none.
 
         A ceiling is appended, never replaced, so a raised one is on record. One below what is spent refuses all
         further spending.
+
+        Args: `unit`, the column whose values name the people, if the ceiling bounds what a person may lose with all rows;
+        None is one row, or for an account that has spent the unit that it has. What has been spent under one unit cannot be
+        counted for another: BudgetError, and nothing is written.
         """
-        _require_text(dataset=dataset)
+        _require_text(dataset=dataset, **({} if unit is None else {"unit": unit}))
         rho = Budget(epsilon=epsilon, delta=delta).rho
         if not os.path.lexists(self.path):
             _create(self.path)
         with self._transaction() as books:
-            books.append(Kind.CEILING, dataset, rho=_text(rho), epsilon=float(epsilon), delta=float(delta))
+            due = _unit(books.accounts.get(dataset), unit)
+            books.append(Kind.CEILING, dataset, rho=_text(rho), epsilon=float(epsilon), delta=float(delta), unit=due)
         return books.accounts[dataset]
 
+    def require_covered(self, dataset: str, rho: Fraction, contribution: Contribution | None = None) -> None:
+        """None; BudgetError unless `reserve` would grant this now. Another process may be faster."""
+        request = Request(dataset=dataset, rho=rho, unit="" if contribution is None else contribution.column)
+        if reason := refusal(request, self._read().accounts.get(dataset), self.path):
+            raise BudgetError(reason)
+
     def reserve(
-        self, dataset: str, rho: Fraction, *, epsilon: float, delta: float, schema_fingerprint: str, mechanism: str
+        self,
+        dataset: str,
+        rho: Fraction,
+        *,
+        epsilon: float,
+        delta: float,
+        schema_fingerprint: str,
+        mechanism: str,
+        contribution: Contribution | None = None,
     ) -> Reservation:
         """The reservation of `rho`, on disk; to be made before anything is drawn.
 
         Guarantees: spent + rho ≤ ceiling and the row is durable when this returns; or BudgetError, and nothing is
         written. If the process dies meanwhile the row is there whole or not at all.
 
-        Args: `rho` is what is charged; (epsilon, delta), the request it came from, is for the record.
+        Args: `rho` is what is charged, for one row or for a person's whole `contribution`; (epsilon, delta), the request it
+        came from, is for the record.
         """
         _require_text(dataset=dataset, schema_fingerprint=schema_fingerprint, mechanism=mechanism)
         Budget(epsilon=epsilon, delta=delta)
         if not (isinstance(rho, Fraction) and rho > 0):
             raise ValueError(f"rho must be a positive Fraction, got {rho!r}; Budget(epsilon=…, delta=…).rho is one.")
-        request: dict[str, str | float] = {"rho": _text(rho), "epsilon": float(epsilon), "delta": float(delta)}
-        request |= {"fingerprint": schema_fingerprint, "mechanism": mechanism}
+        unit, rows = ("", 0) if contribution is None else (contribution.column, contribution.rows)
+        terms: dict[str, str | float] = {"rho": _text(rho), "epsilon": float(epsilon), "delta": float(delta)}
+        terms |= {"fingerprint": schema_fingerprint, "mechanism": mechanism, "unit": unit, "max_rows": rows}
         with self._transaction() as books:
             account = books.accounts.get(dataset)
-            if account is not None and rho <= account.remaining:
-                entry = books.append(Kind.RESERVE, dataset, counter=account.reservations + 1, **request)
-                return _reservation(entry, schema_changed=account.fingerprint not in ("", schema_fingerprint))
-        raise BudgetError(_refusal(self.path, dataset, rho, account))
+            reason = refusal(Request(dataset=dataset, rho=rho, unit=unit), account, self.path)
+            if reason is None and account is not None:
+                return _reservation(books.append(Kind.RESERVE, dataset, counter=account.reservations + 1, **terms))
+        raise BudgetError(reason)
 
     def complete(self, reservation: Reservation) -> None:
         """None; appends that `reservation` is complete. LedgerError if it is unknown or was completed before."""
@@ -212,6 +244,7 @@ class Ledger:
             if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
                 raise LedgerError(f"ledger must be where SQLite can keep a WAL, got {self.path}: use a local disk.")
             connection.execute("BEGIN IMMEDIATE")
+            _upgrade(connection)
             books = _books(connection)
             yield books
             for row in books.appended:
@@ -261,7 +294,18 @@ def _text(rho: Fraction) -> str:
     return f"{rho.numerator}/{rho.denominator}"
 
 
-def _reservation(entry: Entry, *, schema_changed: bool) -> Reservation:
+def _unit(account: Account | None, stated: str | None) -> str:
+    """The unit of a dataset's next ceiling; BudgetError if it has spent under another."""
+    spent = account.unit if account is not None and account.reservations else None
+    if spent is not None and stated not in (None, spent):
+        raise BudgetError(
+            f"unit must stay what the dataset has spent under, {protected(spent)}, got {protected(stated)}: the two do not add"
+            " up, so declare the ceiling under another dataset name."
+        )
+    return spent if spent is not None else stated or ""
+
+
+def _reservation(entry: Entry) -> Reservation:
     return Reservation(
         id=entry.number,
         dataset=entry.dataset,
@@ -270,36 +314,21 @@ def _reservation(entry: Entry, *, schema_changed: bool) -> Reservation:
         previous=entry.previous,
         hash=entry.hash,
         created=entry.created,
-        schema_changed=schema_changed,
-    )
-
-
-def _refusal(path: Path, dataset: str, rho: Fraction, account: Account | None) -> str:
-    remedy = f"`ddssp ledger budget {shlex.quote(str(path))} --epsilon E --delta D --dataset {shlex.quote(dataset)}`"
-    if account is None:
-        return f"dataset must have a declared budget, got {dataset!r}, which has none in {path}: declare it with {remedy}."
-    asked, spent, ceiling = (
-        f"{float(value):.9g} (epsilon {epsilon_of(value, account.delta):.6g})"
-        for value in (rho, account.spent, account.ceiling)
-    )
-    return (
-        f"rho must fit under the ceiling of dataset {dataset!r}, got {asked} with {spent} spent of {ceiling}, epsilon"
-        f" at delta {account.delta:g}: use a release already made, ask for less, or raise the ceiling with {remedy}."
     )
 
 
 def _require_text(**arguments: str) -> None:
     for name, value in arguments.items():
-        if not (isinstance(value, str) and value.strip() and value.isprintable()):
-            raise ValueError(f"{name} must be a printable text that is not blank, got {value!r}.")
+        if not (isinstance(value, str) and value.strip() and value.isprintable() and len(value) <= LONGEST):
+            raise ValueError(f"{name} must be a printable text, not blank, of at most {LONGEST} characters, got {value!r:.99}.")
 
 
 def _require_file(path: Path) -> None:
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError) as error:
-        remedy = f"`ddssp ledger budget {shlex.quote(str(path))} --epsilon E --delta D`"
-        raise LedgerError(f"ledger must be an existing file, got {path}: create it with {remedy}.") from error
+        command = budget_command(path, "NAME")
+        raise LedgerError(f"ledger must be an existing file, got {path}: create it with {command}.") from error
     except OSError as error:
         raise LedgerError(f"ledger must be a file this user may read, got {path} ({error.strerror}).") from error
     if not stat.S_ISREG(mode):
@@ -315,8 +344,15 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
         raise LedgerError(f"ledger must be made by `ddssp ledger budget`, got {path}, another SQLite file: name another.")
     version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if version != FORMAT_VERSION:
-        raise LedgerError(f"ledger must have format {FORMAT_VERSION}, got {path} with format {version}: upgrade ddssp.")
+    if not 1 <= version <= FORMAT_VERSION:
+        raise LedgerError(f"ledger must have format 1 to {FORMAT_VERSION}, got {path} with format {version}: upgrade ddssp.")
+
+
+def _upgrade(connection: sqlite3.Connection) -> None:
+    """None; a ledger of format 1 has the columns of format 2 once the transaction is committed."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] == 1:
+        for statement in _UNITS:
+            connection.execute(statement)
 
 
 def _create(path: Path) -> None:
@@ -325,6 +361,7 @@ def _create(path: Path) -> None:
         with draft(path) as new:
             with closing(sqlite3.connect(new, isolation_level=None)) as connection:
                 connection.executescript(_TABLES)
+                _upgrade(connection)
                 connection.execute("INSERT INTO meta VALUES ('key', ?)", (secrets.token_bytes(32),))
             with suppress(FileExistsError):
                 os.link(new, path)  # unlike a rename, never replaces
