@@ -25,6 +25,9 @@ MANIFEST = "manifest.json"
 MAX_MANIFEST = 2**26
 """Bytes of the largest manifest that is read."""
 
+MAX_CELLS = 2**30
+"""Cells of the largest array that is read; counting holds a quarter of that at once."""
+
 _NPY = b"\x93NUMPY\x01\x00"
 
 
@@ -110,7 +113,9 @@ def array(content: bytes) -> NDArray[np.float64]:
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
-    """A shape of at most two axes."""
-    if not isinstance(shape, list | tuple) or len(shape) > 2 or not all(type(m) is int and 0 <= m < 2**40 for m in shape):
+    """A shape of at most two axes and MAX_CELLS cells; an empty axis does not make a long one any shorter."""
+    if not isinstance(shape, list | tuple) or len(shape) > 2 or not all(type(m) is int and m >= 0 for m in shape):
         raise ReleaseError("has shapes that no release has.")
+    if math.prod(max(m, 1) for m in shape) > MAX_CELLS:
+        raise ReleaseError(f"has a shape of more than {MAX_CELLS:,} cells, which no release has.")
     return tuple(shape)

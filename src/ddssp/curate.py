@@ -20,7 +20,7 @@ from ddssp.column import Numeric
 from ddssp.cost import Cost, draws
 from ddssp.encoding import Encoding
 from ddssp.engine import Engine
-from ddssp.frame import DataError
+from ddssp.frame import DataError, require_unit
 from ddssp.mechanism import Mechanism, Progress
 from ddssp.mechanism.aim import AIM, MODEL_SIZE, Inference
 from ddssp.mechanism.moments import MomentsMechanism
@@ -248,6 +248,8 @@ def curate(
     tell("counting", 0.0)
     layout = plan.layout
     source = opened(data, engine)
+    if plan.contribution is not None:
+        require_unit(plan.contribution.column, source.names())
     if plan.mechanism.passes or plan.contribution is not None:
         require_rewindable(source)
     passing = _guarded(lambda: _Passing(source, _read(plan.schema, layout), plan.contribution))

@@ -75,6 +75,13 @@ def require(columns: tuple[str, ...], present: list[str]) -> None:
             raise DataError(f"column {column!r} appears twice in the data; drop one of them.")
 
 
+def require_unit(column: str, present: list[str]) -> None:
+    """Refuses data without the column that names the person; says nothing about those it has."""
+    if present.count(column) != 1:
+        found = "twice" if column in present else "not at all"
+        raise DataError(f"unit must name one column of the data, got {column!r}, which it has {found}; check the spelling.")
+
+
 def _is_pandas(frame: Any) -> bool:
     return type(frame).__module__.startswith("pandas") and hasattr(frame, "iloc")
 

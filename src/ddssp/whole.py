@@ -26,17 +26,24 @@ def draft(path: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def write(path: Path, content: bytes, *, mode: int = 0o644) -> None:
-    """None; `path` holds `content`, on disk, or what it held before."""
+def write(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+    """None; `path` holds `content`, on disk, or what it held before; open to whom `mode` and the user's umask let."""
     with draft(path) as temporary:
         with temporary.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, mode)
+        os.chmod(temporary, mode & ~_umask())
         os.replace(temporary, path)
         with suppress(OSError):  # the file is whole; not every file system can say more
             sync_folder(path.parent)
+
+
+def _umask() -> int:
+    """The permissions that new files of this process lack; asked by setting it, to the safe side for what threads make then."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
 
 
 def sync_folder(folder: Path) -> None:

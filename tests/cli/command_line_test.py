@@ -159,6 +159,7 @@ def test_schema_draft_check_confirm_release(run, folder):
     assert "for the owner only" in got.err
     text = Path("schema.toml").read_text()
     assert text.startswith("# Drafted from the data, for its owner only.")
+    assert Path("schema.toml").stat().st_mode & 0o777 == 0o600
     got = run("schema", "check", "schema.toml", "data.parquet")
     assert got.code == 0
     assert "TO CONFIRM" in got.err

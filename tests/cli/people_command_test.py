@@ -9,6 +9,7 @@ from typer.testing import CliRunner
 
 import ddssp
 from ddssp.cli import app
+from ddssp.frame import DataError
 
 SCHEMA = 'name = "visits"\nunit = "patient"\n[columns.x]\nkind = "numeric"\nlow = 0\nhigh = 1\n[columns.y]\nkind = "boolean"\n'
 
@@ -47,7 +48,10 @@ def test_a_release_of_people(files):
 
 def test_a_unit_that_the_data_does_not_have_costs_nothing(files):
     got = release(files, "--unit", "nobody", "--max-rows", "3")
-    assert "column 'nobody' of the schema is absent from the data" in str(got.exception)
+    said = "unit must name one column of the data, got 'nobody', which it has not at all; check the spelling."
+    assert str(got.exception) == said
+    with pytest.raises(DataError, match="got 'nobody', which it has not at all"):
+        ddssp.release(files / "d.csv", files / "s.toml", epsilon=1, delta=1e-6, unit="nobody", max_rows=3)
     assert not (files / "r.ddssp").exists()
 
 

@@ -159,6 +159,20 @@ def test_what_a_kill_leaves_is_for_its_owner_only_and_goes_with_the_next_attempt
     assert load(tmp_path / "r.ddssp").private
 
 
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664), (0o027, 0o640)])
+def test_files_are_open_to_whom_the_umask_lets(mask: int, mode: int, tmp_path: Path) -> None:
+    from ddssp.whole import write
+
+    before = os.umask(mask)
+    try:
+        write(tmp_path / "public", b"")
+        write(tmp_path / "own", b"", mode=0o600)
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
+    assert [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("public", "own")] == [mode, 0o600]
+
+
 def test_a_draft_in_use_is_left_alone(tmp_path: Path) -> None:
     from ddssp.whole import draft, write
 

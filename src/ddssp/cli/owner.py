@@ -59,7 +59,7 @@ def release(
     from ddssp import curate
     from ddssp.cli.show import emit_json, note, progress
     from ddssp.engine import Engine
-    from ddssp.frame import require
+    from ddssp.frame import require, require_unit
 
     reading = Engine(kind=engine, master=master, sql=sql, batch_rows=batch_rows, threads=threads)
     plan = curate.plan(
@@ -80,7 +80,9 @@ def release(
     _require_output(output, ".ddssp", force, data=data, schema=schema, ledger=ledger, **beside)
     key = None if sign is None else _signing_key(sign, output, force)
     _no_core_dumps()
-    require((*plan.schema.columns, *([] if unit is None else [unit])), curate.columns_of(data, reading))
+    require(tuple(plan.schema.columns), present := curate.columns_of(data, reading))
+    if unit is not None:
+        require_unit(unit, present)
     curate.require_covered(plan)
     summary = {
         "mechanism": plan.mechanism.name,
@@ -209,6 +211,7 @@ def draft(
     """Draft a schema from DATA, for its owner only: whatever it read from values is marked TO CONFIRM."""
     from ddssp.cli.show import emit_json, note
     from ddssp.curate import columns_of, drafted
+    from ddssp.whole import write
 
     _require_output(output, ".toml", force, data=data)
     schema = drafted(data)
@@ -217,7 +220,7 @@ def draft(
         "# replace it by what the codebook says, then delete the line. A release refuses the schema until all are gone.\n"
         "# `unit` is whose presence the release protects: what one row is about.\n\n"
     )
-    output.write_text(header + schema.to_toml(), encoding="utf-8")
+    write(output, (header + schema.to_toml()).encode(), mode=0o600)  # it shows what values there are
     left_out = [c for c in columns_of(data) if c not in schema.columns]
     facts = {"columns": len(schema.columns), "to_confirm": list(schema.to_confirm), "left_out": left_out, "output": str(output)}
     if json:

@@ -24,7 +24,7 @@ class Contribution:
 
     def __post_init__(self) -> None:
         if not (isinstance(self.column, str) and self.column.strip() and self.column.isprintable() and len(self.column) <= 200):
-            raise ValueError(f"unit must name a column in at most 200 printable characters, got {self.column!r:.99}; rename it.")
+            raise ValueError(f"unit must name a column in at most 200 printable characters, got {self.column!r:.99}.")
         if not (type(self.rows) is int and 1 <= self.rows <= MOST):
             raise ValueError(f"max_rows must be a number from 1 to {MOST:,}, got {self.rows!r}.")
 
