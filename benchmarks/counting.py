@@ -1,13 +1,16 @@
-"""Counting all pairs: speed against other engines, memory, growth with n, wide schemas. Prints ratios.
+"""Counting all pairs: speed against other engines, memory, growth with n, wide schemas.
 
     python benchmarks/counting.py table            # 1M rows in memory: pandas, polars, DuckDB, ours with and without numba
     python benchmarks/counting.py stream           # 20M rows from Parquet, against DuckDB
     python benchmarks/counting.py spark            # mapInArrow against grouping sets, local[2]
-    python benchmarks/counting.py scale --rows 200 # 1M … 200M rows from Parquet: memory, and the exponent of time
+    python benchmarks/counting.py scale            # 1M … 200M rows from Parquet: memory, and the exponent of time
     python benchmarks/counting.py wide             # 500 numeric columns: a whole moments release
     python benchmarks/counting.py levels           # 100 columns of 50 levels: counts, and a whole release
+    python benchmarks/counting.py all              # all of them; about 15 minutes on two idle cores, 3 GB of disk
 
-Seconds are the best of several, of wall time and of processor time (all threads): on a busy machine the second is fairer.
+What each finds is kept in benchmarks/results/counting.json, and counting.md beside it is written anew from that. Ratios are
+taken within one run. Seconds are the best of several, of wall time and of processor time (all threads): on a busy machine the
+second is fairer.
 """
 
 from __future__ import annotations
@@ -21,7 +24,8 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
@@ -29,6 +33,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from counting_report import circumstances, kept
 from ddssp.encoding import Encoding, indicator
 from ddssp.schema import Schema
 from ddssp.secret import kernel
@@ -39,6 +44,7 @@ SIZES = [2, 2, 3, 5, 7, 9, 12, 16, 20, 24, 32, 41, 60, 80, 100]
 NAMES = [f"c{i}" for i in range(len(SIZES))]
 PAIRS = list(combinations(NAMES, 2))
 MILLION = 1_000_000
+RESULTS = Path(__file__).parent / "results" / "counting.md"
 
 
 def rows(n: int, seed: int = 0) -> pa.Table:
@@ -91,6 +97,7 @@ def in_duckdb(connection, source: str) -> list:
 def table() -> dict[str, object]:
     import duckdb
     import pandas as pd
+    import polars as pl
 
     data = rows(MILLION)
     connection = duckdb.connect()
@@ -100,23 +107,19 @@ def table() -> dict[str, object]:
     few = PAIRS[:: len(PAIRS) // 15]
     assert kernel.compiled() is not None, "numba is needed"
     ours(data)
+    lazy = pl.from_arrow(data).lazy()
     seconds = {
         "ours, numba": best(lambda: ours(data), 7),
-        "ours, numpy": best(lambda: in_numpy(data), 3),
-        "DuckDB UNION ALL, a table": best(lambda: in_duckdb(connection, "data"), 5),
+        "ours, numpy": best(lambda: in_numpy(data), 5),
+        "DuckDB, UNION ALL on its own table": best(lambda: in_duckdb(connection, "data"), 5),
+        "polars, all pairs at once": best(lambda: pl.collect_all([lazy.group_by(list(p)).len() for p in PAIRS]), 3),
         "pandas crosstab (15 of the pairs, scaled)": tuple(
             s * len(PAIRS) / len(few) for s in best(lambda: [pd.crosstab(frame[j], frame[k]) for j, k in few], 1)
         ),
     }
-    with suppress(ImportError):
-        import polars as pl
-
-        lazy = pl.from_arrow(data).lazy()
-        at_once = best(lambda: pl.collect_all([lazy.group_by(list(p)).len() for p in PAIRS]), 2)
-        seconds["polars, all pairs at once"] = at_once
     exact = ours(data)
     assert sum(n for p, _, _, n in in_duckdb(connection, "data") if p == 7) == exact.n == MILLION
-    return {"seconds": seconds, "limit": limit(len(data)), "ratio to": "ours, numba"}
+    return {"seconds": seconds, "limit": limit(len(data))}
 
 
 def limit(n: int) -> float:
@@ -162,18 +165,18 @@ def first(folder: Path, files: int) -> Iterator[Path]:
 
 def alone(what: str, *arguments: object) -> dict[str, float]:
     """Seconds and peak memory of a count in a process of its own."""
-    command = [sys.executable, __file__, what, *map(str, arguments), "--cores", str(len(os.sched_getaffinity(0)))]
-    return json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+    command = [sys.executable, __file__, "alone", what, *map(str, arguments), "--cores", str(len(os.sched_getaffinity(0)))]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
 
 
-def measured(run: Callable[[], object]) -> None:
-    """Prints what one run took, for the process that asked."""
+def measured(run: Callable[[], object], **told: float) -> None:
+    """Prints what one run took, for the process that asked, and what that process knew before."""
     wall, cpu = time.perf_counter(), time.process_time()
     run()
     took = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     status = Path("/proc/self/status").read_text().splitlines()
     peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-    print(json.dumps(took | {"MB": peak / 1024}))
+    print(json.dumps(took | {"MB": peak / 1024} | told))
 
 
 def count_file(path: str) -> None:
@@ -191,11 +194,14 @@ def duckdb_file(path: str) -> None:
     measured(lambda: in_duckdb(duckdb.connect(), f"'{path}/*.parquet'"))
 
 
+STREAMED = {"ours, numba": "count_file", "DuckDB, UNION ALL": "duckdb_file"}
+
+
 def stream(millions: int = 20) -> dict[str, object]:
     with parquet(millions) as path:
-        found = {"ours, numba": alone("count_file", path), "DuckDB UNION ALL": alone("duckdb_file", path)}
-    seconds = {name: (f["wall"], f["cpu"]) for name, f in found.items()}
-    return {"seconds": seconds, "MB": {name: f["MB"] for name, f in found.items()}, "ratio to": "ours, numba"}
+        found = {name: [alone(what, path) for _ in range(2)] for name, what in STREAMED.items()}
+    seconds = {name: [min(f[key] for f in runs) for key in ("wall", "cpu")] for name, runs in found.items()}
+    return {"rows": millions, "seconds": seconds, "MB": {name: max(f["MB"] for f in runs) for name, runs in found.items()}}
 
 
 def scale(millions: int = 200) -> dict[str, object]:
@@ -207,88 +213,116 @@ def scale(millions: int = 200) -> dict[str, object]:
         for m in steps:
             with first(folder, m) as path:
                 found = [alone("count_file", path) for _ in range(5 if m < 50 else 2)]
-            out[m] = {key: min(f[key] for f in found) for key in ("wall", "cpu", "MB")}
-            print(m, json.dumps(out[m]), flush=True)
+            out[m] = {
+                "wall": min(f["wall"] for f in found),
+                "cpu": min(f["cpu"] for f in found),
+                "MB": max(f["MB"] for f in found),
+            }
+            print(m, json.dumps(out[m]), file=sys.stderr, flush=True)
     slope = {k: float(np.polyfit(np.log(steps), np.log([out[m][k] for m in steps]), 1)[0]) for k in ("wall", "cpu")}
-    return {"exponent": slope, "disk MB": disk}
+    return {"steps": out, "exponent": slope, "disk MB": disk}
 
 
 def spark(millions: int = 1) -> dict[str, object]:
-    from ddssp.engine import Engine
+    """One frame, cached in memory, counted twice; the JVM has memory to spare, so that neither spills to disk."""
+    from pyspark.sql import SparkSession
+
     from ddssp.secret.engines.spark import SparkRows
 
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.master("local[2]").appName("counting")
+    for name, value in SPARK.items():
+        builder = builder.config(name, value)
+    session, what = builder.getOrCreate(), layout()
+    session.sparkContext.setLogLevel("ERROR")
     with parquet(millions) as path:
-        what = layout()
-        data = opened(str(path), Engine(master="local[2]", batch_rows=2**16))._data.repartition(4).persist()
-        session = data.sparkSession
+        data = session.read.parquet(str(path)).repartition(4).persist()
         data.count()
         data.createOrReplaceTempView("data")
         sets = ", ".join(f"({j}, {k})" for j, k in PAIRS)
         query = f"SELECT {', '.join(NAMES)}, count(*) n FROM data GROUP BY GROUPING SETS ({sets})"
+        fold = partial(partials, layout=what, threads=1)
 
         def mapped() -> Counts:
-            return Counts.of(SparkRows(data).folded(tuple(NAMES), lambda b: partials(b, what, threads=1)), what)
+            return Counts.of(SparkRows(data).folded(tuple(NAMES), fold), what)
 
-        mine, _ = best(mapped, 3)
-        theirs, _ = best(lambda: session.sql(query).collect(), 1)
+        first, _ = best(mapped, 1)
+        mine, _ = best(mapped, 4)
+        found: list[list] = []
+        theirs, _ = best(lambda: found.append(session.sql(query).collect()), 2)
+        assert len(found[-1]) == sum(int((cells > 0).sum()) for cells in mapped().pair.values())
         session.stop()
-    return {"seconds": {"ours, mapInArrow": (mine, mine), "grouping sets": (theirs, theirs)}, "ratio to": "ours, mapInArrow"}
+    seconds = {"ours, mapInArrow": (mine, None), "ours, the first pass": (first, None), "Spark, grouping sets": (theirs, None)}
+    return {"rows": millions, "seconds": seconds, "settings": SPARK}
 
 
-def wide(columns: int = 500) -> None:
+SPARK = {
+    "spark.driver.memory": "6g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "65536",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+
+def wide() -> dict[str, object]:
+    return {"whole": alone("wide_release")}
+
+
+def levels() -> dict[str, object]:
+    return {"counts": alone("levels_release", "counts"), "whole": alone("levels_release", "whole")}
+
+
+def wide_release(columns: int = 500) -> None:
     """A whole moments release of numeric columns, 1M rows."""
-    import ddssp
-
-    rng = np.random.default_rng(0)
-    one = rng.normal(0, 1, 2 * MILLION)
+    one = np.random.default_rng(0).normal(0, 1, 2 * MILLION)
     data = pa.table({f"x{i}": one[i * 1999 : i * 1999 + MILLION] for i in range(columns)})
-    schema = Schema(columns={f"x{i}": {"kind": "numeric", "low": -4, "high": 4} for i in range(columns)})
-    measured(lambda: ddssp.release(data, schema, epsilon=1, delta=1e-6, mechanism="moments").to_bytes())
+    _release(data, Schema(columns={f"x{i}": {"kind": "numeric", "low": -4, "high": 4} for i in range(columns)}), "whole")
 
 
-def levels(columns: int = 100, of: int = 50, counts_only: str = "no") -> None:
+def levels_release(what: str, columns: int = 100, of: int = 50) -> None:
     """Counts, or a whole moments release, of columns with many levels, 1M rows."""
+    one = np.random.default_rng(0).integers(0, of, 2 * MILLION).astype(np.int8)
+    data = pa.table({f"x{i}": one[i * 1999 : i * 1999 + MILLION] for i in range(columns)})
+    _release(data, Schema(columns={f"x{i}": {"kind": "categorical", "levels": of} for i in range(columns)}), what)
+
+
+def _release(data: pa.Table, schema: Schema, what: str) -> None:
     import ddssp
     from ddssp.curate import plan
 
-    rng = np.random.default_rng(0)
-    one = rng.integers(0, of, 2 * MILLION).astype(np.int8)
-    data = pa.table({f"x{i}": one[i * 1999 : i * 1999 + MILLION] for i in range(columns)})
-    schema = Schema(columns={f"x{i}": {"kind": "categorical", "levels": of} for i in range(columns)})
     made = plan(schema, epsilon=1, delta=1e-6, mechanism="moments")
-    print(f"estimated: {made.cost}", file=sys.stderr)
-    if counts_only == "yes":
-        measured(lambda: Counts.of(partials(data.to_batches(2**18), made.layout), made.layout))
+    told = {"draws": made.cost.draws or 0, "estimated MB": made.cost.bytes / 2**20}
+    if what == "counts":
+        measured(lambda: Counts.of(partials(data.to_batches(2**18), made.layout), made.layout), **told)
     else:
-        measured(lambda: ddssp.release(data, schema, epsilon=1, delta=1e-6, mechanism="moments").to_bytes())
+        measured(lambda: ddssp.release(data, schema, epsilon=1, delta=1e-6, mechanism="moments").to_bytes(), **told)
 
 
-def shown(found: dict[str, object]) -> None:
-    seconds = found.pop("seconds", {})
-    base = seconds.get(found.pop("ratio to", ""))
-    for name, (wall, cpu) in seconds.items():
-        print(f"{name:45s} {wall:8.3f} s wall {cpu:8.3f} s cpu   {wall / base[0]:6.1f} × / {cpu / base[1]:6.1f} ×")
-    if "limit" in found and base:
-        print(
-            f"limit of increments and memory: {found['limit']:.3f} s; we reach {100 * found.pop('limit') / base[0]:.0f} % of it"
-        )
-    for name, value in found.items():
-        print(name, json.dumps(value))
+MEASURED = {f.__name__: f for f in (table, stream, spark, scale, wide, levels)}
+ALONE = {f.__name__: f for f in (count_file, duckdb_file, wide_release, levels_release)}
 
 
-if __name__ == "__main__":
+def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what")
-    parser.add_argument("more", nargs="*")
-    parser.add_argument("--rows", type=int, help="millions of rows")
+    parser.add_argument("what", choices=[*MEASURED, "all", "alone"])
+    parser.add_argument("more", nargs="*", help=argparse.SUPPRESS)
+    parser.add_argument("--rows", type=int, help="millions of rows, of stream, spark and scale")
     parser.add_argument("--cores", type=int, help="cores to be measured on; default: all")
+    parser.add_argument("-o", "--output", type=Path, default=RESULTS, help="the report; what was found is kept beside it")
     given = parser.parse_args()
     os.environ.setdefault("NUMBA_CACHE_DIR", tempfile.gettempdir())
     if given.cores is not None:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: given.cores])
-    if given.what in ("table", "stream", "scale", "spark"):
-        shown(globals()[given.what](*([given.rows] if given.rows and given.what != "table" else [])))
-    elif given.what in ("count_file", "duckdb_file", "wide", "levels"):
-        globals()[given.what](*(int(m) if m.isdigit() else m for m in given.more))
-    else:
-        parser.error(f"what must be table, stream, spark, scale, wide or levels, got {given.what!r}")
+    if given.what == "alone":
+        ALONE[given.more[0]](*given.more[1:])
+        return
+    for what in MEASURED if given.what == "all" else [given.what]:
+        before = circumstances(what, sys.argv[2:])
+        sized = {"millions": given.rows} if given.rows and what in ("stream", "spark", "scale") else {}
+        print(kept(what, before | json.loads(json.dumps(MEASURED[what](**sized))), given.output), flush=True)
+
+
+if __name__ == "__main__":
+    main()
