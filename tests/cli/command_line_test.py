@@ -195,8 +195,9 @@ def test_ledger_from_budget_to_refusal(run, folder):
     assert "survey" in run("ledger", "show", "l.db").out
     refused = run(*RELEASE, "-o", "two.ddssp", "--ledger", "l.db")
     assert refused.code == 3
-    assert refused.err.startswith("error: the ledger leaves dataset 'survey'")
+    assert refused.err.startswith("error: rho must fit under the ceiling of dataset 'survey'")
     assert refused.err.count("\n") == 1
+    assert "ask for epsilon 0.6169 or less" in refused.err
     assert "two.ddssp" not in files(folder)
     assert run("ledger", "show", "l.db", "--json").json[0]["rho_spent"] == shown[0]["rho_spent"]
     assert run("ledger", "verify", "l.db").code == 0

@@ -20,19 +20,19 @@ class Request:
     unit: str = ""
 
 
-def refusal(request: Request, account: Account | None, ledger: Path) -> str | None:
-    """Why the account does not cover the request, and what to do; None if it does.
+def covers(account: Account, request: Request) -> bool:
+    """Whether the ceiling is of the same unit and spent + ρ ≤ ceiling."""
+    return account.unit == request.unit and request.rho <= account.remaining
 
-    Guarantees: None only if there is a ceiling, of the same unit, and spent + ρ ≤ ceiling.
-    """
+
+def refusal(request: Request, account: Account | None, ledger: Path) -> str:
+    """Why the account does not cover the request, and what to do; takes long enough to be no work for a transaction."""
     if account is None:
         command = budget_command(ledger, request.dataset, request.unit)
         return f"dataset must have a declared budget, got {request.dataset!r}, which has none in {ledger}: run {command}."
     if account.unit != request.unit:
         return _other_unit(request, account, ledger)
-    if request.rho > account.remaining:
-        return _beyond(request, account, ledger)
-    return None
+    return _beyond(request, account, ledger)
 
 
 def budget_command(ledger: Path, dataset: str, unit: str = "") -> str:
@@ -59,8 +59,10 @@ def _beyond(request: Request, account: Account, ledger: Path) -> str:
         f"{float(value):.9g} (epsilon {epsilon_of(value, account.delta):.6g})"
         for value in (request.rho, account.spent, account.ceiling)
     )
+    left = account.epsilon_left * (1 - 5e-4)  # four digits, rounded down
+    less = f"ask for epsilon {left:.4g} or less, " if left else ""
     return (
         f"rho must fit under the ceiling of dataset {request.dataset!r}, got {asked} with {spent} spent of {ceiling}, epsilon"
-        f" at delta {account.delta:g}: use a release already made, ask for less, or raise the ceiling with"
+        f" at delta {account.delta:g}: use a release already made, {less}or raise the ceiling with"
         f" {budget_command(ledger, request.dataset)}."
     )

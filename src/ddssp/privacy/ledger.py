@@ -25,7 +25,7 @@ from pathlib import Path
 from ddssp.privacy.books import Account, Books, Entry, Kind, protected
 from ddssp.privacy.budget import Budget, BudgetError
 from ddssp.privacy.contribution import Contribution
-from ddssp.privacy.cover import Request, budget_command, refusal
+from ddssp.privacy.cover import Request, budget_command, covers, refusal
 from ddssp.whole import draft, sync_folder
 
 __all__ = ["Account", "Entry", "Kind", "Ledger", "LedgerError", "Reservation", "Verification"]
@@ -147,8 +147,9 @@ class Ledger:
     def require_covered(self, dataset: str, rho: Fraction, contribution: Contribution | None = None) -> None:
         """None; BudgetError unless `reserve` would grant this now. Another process may be faster."""
         request = Request(dataset=dataset, rho=rho, unit="" if contribution is None else contribution.column)
-        if reason := refusal(request, self._read().accounts.get(dataset), self.path):
-            raise BudgetError(reason)
+        account = self._read().accounts.get(dataset)
+        if account is None or not covers(account, request):
+            raise BudgetError(refusal(request, account, self.path))
 
     def reserve(
         self,
@@ -176,12 +177,12 @@ class Ledger:
         unit, rows = ("", 0) if contribution is None else (contribution.column, contribution.rows)
         terms: dict[str, str | float] = {"rho": _text(rho), "epsilon": float(epsilon), "delta": float(delta)}
         terms |= {"fingerprint": schema_fingerprint, "mechanism": mechanism, "unit": unit, "max_rows": rows}
+        request = Request(dataset=dataset, rho=rho, unit=unit)
         with self._transaction() as books:
             account = books.accounts.get(dataset)
-            reason = refusal(Request(dataset=dataset, rho=rho, unit=unit), account, self.path)
-            if reason is None and account is not None:
+            if account is not None and covers(account, request):
                 return _reservation(books.append(Kind.RESERVE, dataset, counter=account.reservations + 1, **terms))
-        raise BudgetError(reason)
+        raise BudgetError(refusal(request, account, self.path))
 
     def complete(self, reservation: Reservation) -> None:
         """None; appends that `reservation` is complete. LedgerError if it is unknown or was completed before."""
