@@ -17,6 +17,7 @@ import numpy as np
 from ddssp.audit.bound import Finding, finding
 from ddssp.audit.worlds import AUDITS, WEAK, Weakened, claim
 from ddssp.curate import product_noise
+from runs import RESULTS, ROOT, Run, append, circumstances, made, runs
 
 EPSILON, DELTA = 1.0, 1e-5
 ALARM = 1e-3
@@ -26,18 +27,19 @@ RUNS = {"gaussian": 100_000, "selection": 100_000, "moments": 20_000, "aim": 20_
 PILOT = {name: runs // 10 for name, runs in RUNS.items()}
 NOISES = {"product": product_noise, "weak": Weakened}
 PARTS = [*product(RUNS, NOISES, (0, 1))]
-ROOT = Path(__file__).resolve().parent.parent
 
 
-def sampled(name: str, noise: str, world: int, folder: Path, share: float = 1.0) -> Path:
-    """The file with the statistics of all runs of one world, pilot runs first."""
+def sampled(name: str, noise: str, world: int, folder: Path, share: float = 1.0) -> None:
+    """None; the folder has the statistics of all runs of one world, pilot runs first, and how they were made."""
     path = folder / f"{name}-{noise}-{world}.npy"
-    if not path.exists():
-        start = time.perf_counter()
-        runs = int((PILOT[name] + RUNS[name]) * share)
-        np.save(path, AUDITS[name](NOISES[noise](), EPSILON, DELTA)(world, runs))
-        print(f"{path.name}: {runs} runs, {time.perf_counter() - start:.0f} s", flush=True)
-    return path
+    if path.exists():
+        return
+    how, start = circumstances(), time.perf_counter()
+    count = int((PILOT[name] + RUNS[name]) * share)
+    np.save(path, AUDITS[name](NOISES[noise](), EPSILON, DELTA)(world, count))
+    how |= {"part": path.stem, "runs": count, "seconds": round(time.perf_counter() - start, 1)}
+    append(folder / "parts.jsonl", how)
+    print(f"{path.name}: {count} runs, {how['seconds']:.0f} s", flush=True)
 
 
 def findings(folder: Path) -> dict[tuple[str, str], Finding]:
@@ -49,7 +51,7 @@ def findings(folder: Path) -> dict[tuple[str, str], Finding]:
     return out
 
 
-def report(found: dict[tuple[str, str], Finding]) -> str:
+def report(found: dict[tuple[str, str], Finding], parts: list[Run]) -> str:
     lines = [
         "# Audit",
         "",
@@ -69,14 +71,14 @@ def report(found: dict[tuple[str, str], Finding]) -> str:
         flag = " VIOLATED" if own.caught else ""
         figures = f"{own.claim:.4f} | {own.bound:.4f}{flag} | {own.share:.3f} | {weak.share:.3f}"
         lines.append(f"| {name} | {own.runs:,} | {figures} | {verdict} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *made(parts)]) + "\n"
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--sample", nargs=3, metavar=("AUDIT", "NOISE", "WORLD"))
     arguments.add_argument("--folder", type=Path, default=ROOT / "build" / "audit")
-    arguments.add_argument("-o", "--output", type=Path, default=ROOT / "benchmarks" / "results" / "audit.md")
+    arguments.add_argument("-o", "--output", type=Path, default=RESULTS / "audit.md")
     arguments.add_argument("--share", type=float, default=1.0, help="share of the runs, to try it out")
     given = arguments.parse_args()
     given.folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +88,7 @@ def main() -> None:
     with ProcessPoolExecutor() as pool:
         for done in [pool.submit(sampled, *part, given.folder, given.share) for part in PARTS]:
             done.result()
-    text = report(findings(given.folder))
+    text = report(findings(given.folder), runs(given.folder / "parts.jsonl"))
     given.output.write_text(text, encoding="utf-8")
     print(text)
 
