@@ -94,10 +94,10 @@ mutants: .venv/.dev
 	$(BIN)/python benchmarks/mutants.py -o benchmarks/results/mutants.md
 
 fuzz: .venv/.dev
-	$(BIN)/python benchmarks/fuzz.py -o benchmarks/results/fuzz.md
+	$(BIN)/python benchmarks/fuzz.py --fresh
 
 faults: .venv/.dev
-	DDSSP_KILLS=200 DDSSP_RACES=1000 $(BIN)/python -m pytest -s tests/privacy/kills_test.py tests/privacy/ledger_test.py -k 'kill or racing'
+	$(BIN)/python benchmarks/faults.py --fresh
 
 clean:
 	rm -rf .venv .venv-peers ddssp-demo

@@ -5,96 +5,23 @@ DDSSP_KILLS sets how many random kills there are, DDSSP_RELEASE_RACES how many r
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import random
-import signal
 import stat
-from collections import Counter
-from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
-from faults import Faults, install, make_release
+from kills import Tally, inspect, killed, passed, release_race, run
 
 from ddssp import load
-from ddssp.privacy.budget import BudgetError, rho_of
-from ddssp.privacy.ledger import Kind, Ledger
+from ddssp.privacy.ledger import Ledger
 
 KILLS = int(os.environ.get("DDSSP_KILLS", "24"))
 RACES = int(os.environ.get("DDSSP_RELEASE_RACES", "3"))
-MECHANISMS = ("moments", "aim", "task")
-EPSILON = 0.5  # three of them fit under the ceiling, and part of a fourth
-FORK = multiprocessing.get_context("fork")
-REFUSED = 3
-
-
-def _run(folder: Path, name: str, mechanism: str, kill_at: int | None, told: Any) -> None:
-    faults = Faults(kill_at, lambda what: told.send_bytes(what.encode()))
-    install(faults)
-    try:
-        make_release(folder, name, mechanism, EPSILON)
-    except BudgetError:
-        os._exit(REFUSED)
-    told.send_bytes(f"passed {faults.passed}".encode())
-
-
-def run(folder: Path, name: str, mechanism: str, kill_at: int | None = None) -> tuple[int | None, list[str]]:
-    """Exit code of a release in a process of its own, killed at a point, and what it told before."""
-    receiver, sender = FORK.Pipe(duplex=False)
-    process = FORK.Process(target=_run, args=(folder, name, mechanism, kill_at, sender))
-    process.start()
-    sender.close()
-    told = []
-    with suppress(EOFError):
-        while True:
-            told.append(receiver.recv_bytes().decode())
-    process.join(60)
-    return process.exitcode, told
-
-
-@dataclass
-class Tally:
-    ends: Counter[str] = field(default_factory=Counter)
-    unpaid: int = 0
-    overspent: int = 0
-    half: int = 0
-    broken: int = 0
-
-
-def reservations(ledger: Ledger) -> int:
-    return sum(e.kind is Kind.RESERVE for e in ledger.entries()) if ledger.path.exists() else 0
-
-
-def inspect(folder: Path, paid: int, told: list[str], tally: Tally) -> None:
-    """Counts into `tally` what must not be."""
-    ledger = Ledger(folder / "ledger.db")
-    if not ledger.path.exists():
-        tally.unpaid += "drew" in told
-        return
-    tally.broken += not ledger.verify().ok
-    tally.unpaid += "drew" in told and reservations(ledger) != paid + 1
-    tally.overspent += ledger.spent("survey") > rho_of(1.0, 1e-6)
-    for path in folder.glob("*.ddssp"):
-        try:
-            entry = load(path).entry or {}
-            tally.unpaid += not ledger.contains(entry["counter"], entry["hash"], entry["dataset"])
-        except ValueError:
-            tally.half += 1
-    tally.unpaid += len([*folder.glob("*.ddssp")]) > reservations(ledger)
 
 
 @pytest.fixture(scope="module")
 def points(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
-    """How many points a release passes that makes its own ledger, by mechanism."""
-    found = {}
-    for mechanism in MECHANISMS:
-        code, told = run(tmp_path_factory.mktemp("dry"), "r", mechanism)
-        assert code == 0
-        found[mechanism] = int(told[-1].removeprefix("passed "))
-    return found
+    return passed(tmp_path_factory.mktemp("dry"))
 
 
 def test_there_are_points_around_every_ledger_write_draw_and_file_operation(points: dict[str, int]) -> None:
@@ -103,47 +30,16 @@ def test_there_are_points_around_every_ledger_write_draw_and_file_operation(poin
 
 
 def test_random_kills(points: dict[str, int], tmp_path: Path) -> None:
-    rng, tally = random.Random(KILLS), Tally()
-    folder, made, kills = tmp_path / "0", 0, 0
-    folder.mkdir()
-    while kills < KILLS:
-        mechanism = rng.choice(MECHANISMS)
-        at = rng.randint(1, points[mechanism])
-        paid = reservations(Ledger(folder / "ledger.db"))
-        code, told = run(folder, f"r{made}", mechanism, at)
-        kills += code == -signal.SIGKILL
-        tally.ends["killed" if code == -signal.SIGKILL else "refused" if code == REFUSED else f"ended {code}"] += 1
-        inspect(folder, paid, told, tally)
-        made += (folder / f"r{made}.ddssp").exists()
-        if code == REFUSED:
-            folder = tmp_path / str(int(folder.name) + 1)
-            folder.mkdir()
-    print(tally)
-    assert (tally.unpaid, tally.overspent, tally.half, tally.broken) == (0, 0, 0, 0)
+    tally = killed(KILLS, KILLS, points, tmp_path)
+    assert tally.ends["killed"] == KILLS
+    assert tally.wrong == {"unpaid": 0, "overspent": 0, "half": 0, "broken": 0}
     assert set(tally.ends) <= {"killed", "refused", "ended 0"}
-
-
-def _race(folder: Path, name: str, start: Any) -> None:
-    start.wait(60)
-    try:
-        make_release(folder, name, "moments", 0.9)
-    except BudgetError:
-        os._exit(REFUSED)
 
 
 @pytest.mark.parametrize("race", range(RACES))
 def test_eight_releases_racing_for_the_last_of_a_budget(race: int, tmp_path: Path) -> None:
     """Whole releases: one is made, and seven draw nothing."""
-    Ledger(tmp_path / "ledger.db").set_budget("survey", 1.0, 1e-6)
-    start = FORK.Barrier(8)
-    racers = [FORK.Process(target=_race, args=(tmp_path, f"r{i}", start)) for i in range(8)]
-    for process in racers:
-        process.start()
-    for process in racers:
-        process.join(60)
-    assert sorted(process.exitcode or 0 for process in racers) == [0, *[REFUSED] * 7]
-    assert len([*tmp_path.glob("*.ddssp")]) == 1
-    assert Ledger(tmp_path / "ledger.db").verify().ok
+    assert release_race(tmp_path)
 
 
 def test_what_a_kill_leaves_is_for_its_owner_only_and_goes_with_the_next_attempt(

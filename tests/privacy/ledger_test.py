@@ -17,7 +17,6 @@ import sqlite3
 import stat
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import closing, suppress
 from dataclasses import replace
@@ -29,6 +28,7 @@ from typing import Any, ClassVar
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kills import RACERS, ledger_races
 
 from ddssp.privacy import books, cover
 from ddssp.privacy import ledger as ledger_module
@@ -36,7 +36,6 @@ from ddssp.privacy.budget import BudgetError, epsilon_of, rho_of
 from ddssp.privacy.ledger import Kind, Ledger, LedgerError, Reservation
 
 RACES = int(os.environ.get("DDSSP_RACES", "20"))
-RACERS = 8
 CEILING = rho_of(1.0, 1e-6)
 FORK = multiprocessing.get_context("fork")
 
@@ -403,16 +402,6 @@ def test_killed_at_any_moment_no_acknowledged_reservation_is_lost(ledger: Ledger
 # --- races --------------------------------------------------------------------------------------------------------
 
 
-def _race(barrier: Any, paths: list[Path], outcomes: Any) -> None:
-    for race, path in enumerate(paths):
-        barrier.wait(60)
-        try:
-            reserve(Ledger(path), CEILING / 3)
-            outcomes.put((race, "granted"))
-        except BudgetError:
-            outcomes.put((race, "refused"))
-
-
 def _in_parallel(action: Callable[..., None], *arguments: object) -> list[int | None]:
     barrier = FORK.Barrier(RACERS)
     processes = [FORK.Process(target=action, args=(barrier, *arguments)) for _ in range(RACERS)]
@@ -424,17 +413,7 @@ def _in_parallel(action: Callable[..., None], *arguments: object) -> list[int | 
 
 
 def test_racing_for_the_last_rho_exactly_one_wins(tmp_path: Path) -> None:
-    paths = [tmp_path / f"{race}.db" for race in range(RACES)]
-    for path in paths:
-        Ledger(path).set_budget("survey", 1.0, 1e-6)
-        reserve(Ledger(path), CEILING / 2)
-    with FORK.Manager() as manager:
-        outcomes = manager.Queue()
-        assert _in_parallel(_race, paths, outcomes) == [0] * RACERS
-        results = Counter(outcomes.get_nowait() for _ in range(RACES * RACERS))
-    assert all(results[race, "granted"] == 1 for race in range(RACES))
-    assert all(results[race, "refused"] == RACERS - 1 for race in range(RACES))
-    assert all(Ledger(path).spent("survey") == CEILING * 5 / 6 and Ledger(path).verify().ok for path in paths)
+    assert ledger_races(RACES, tmp_path) == RACES
 
 
 def _declare(barrier: Any, paths: list[Path]) -> None:
