@@ -4,11 +4,12 @@ import asc from "assemblyscript/asc";
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
-import { dirname, join, relative } from "node:path";
+import { dirname, join, relative, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 const here = dirname(fileURLToPath(import.meta.url));
-const out = process.argv[2] ?? join(here, "..", "src", "ddssp", "report");
+const out = resolve(process.argv[2] ?? join(here, "..", "src", "ddssp", "report"));
+process.chdir(here);
 
 /** Files the asset is made from, in a fixed order. */
 function sources(folder) {

@@ -7,17 +7,37 @@
 @inline function set(p: usize, i: i32, x: f64): void { store<f64>(p + (<usize>i << 3), x); }
 @inline function sum2(x: v128): f64 { return f64x2.extract_lane(x, 0) + f64x2.extract_lane(x, 1); }
 
-/** out = a b', "m n", for a "m k" and b "n k"; k even (rows padded by a zero), m and n even. */
+/** x'y of n numbers. */
+function dot(x: usize, y: usize, n: i32): f64 {
+  let s = f64x2.splat(0), t = s, l = 0;
+  for (; l + 3 < n; l += 4) {
+    s = f64x2.add(s, f64x2.mul(v128.load(at(x, l)), v128.load(at(y, l))));
+    t = f64x2.add(t, f64x2.mul(v128.load(at(x, l), 16), v128.load(at(y, l), 16)));
+  }
+  let sum = sum2(f64x2.add(s, t));
+  for (; l < n; l++) sum += get(x, l) * get(y, l);
+  return sum;
+}
+
+/** The upper half of a, "n n", from its lower half. */
+function mirror(a: usize, n: i32): void {
+  for (let i = 1; i < n; i++) {
+    const row = at(a, i * n);
+    for (let j = 0; j < i; j++) set(a, j * n + i, get(row, j));
+  }
+}
+
+/** out = a b', "m n", for a "m k" and b "n k"; of a symmetric product half is computed. */
 export function timesTransposed(a: usize, b: usize, out: usize, m: i32, n: i32, k: i32, symmetric: bool): void {
-  const step: usize = <usize>k << 3;
-  for (let i = 0; i < m; i += 2) {
-    const a0 = a + <usize>i * step, a1 = a0 + step;
-    const last = symmetric ? min(i + 2, n) : n;
+  const step: usize = <usize>k << 3, even: usize = <usize>(k & ~1) << 3;
+  let i = 0;
+  for (; i + 1 < m; i += 2) {
+    const a0 = a + <usize>i * step, a1 = a0 + step, last = symmetric ? i + 2 : n;
     let j = 0;
     for (; j + 3 < last; j += 4) {
       const b0 = b + <usize>j * step, b1 = b0 + step, b2 = b1 + step, b3 = b2 + step;
       let c00 = f64x2.splat(0), c01 = c00, c02 = c00, c03 = c00, c10 = c00, c11 = c00, c12 = c00, c13 = c00;
-      for (let l: usize = 0; l < step; l += 16) {
+      for (let l: usize = 0; l < even; l += 16) {
         const p = v128.load(a0 + l), q = v128.load(a1 + l);
         let x = v128.load(b0 + l);
         c00 = f64x2.add(c00, f64x2.mul(p, x));
@@ -32,21 +52,71 @@ export function timesTransposed(a: usize, b: usize, out: usize, m: i32, n: i32, 
         c03 = f64x2.add(c03, f64x2.mul(p, x));
         c13 = f64x2.add(c13, f64x2.mul(q, x));
       }
+      let p: f64 = 0, q: f64 = 0, x: f64 = 0, y: f64 = 0, z: f64 = 0, w: f64 = 0;
+      if (even < step) {
+        p = load<f64>(a0 + even); q = load<f64>(a1 + even);
+        x = load<f64>(b0 + even); y = load<f64>(b1 + even); z = load<f64>(b2 + even); w = load<f64>(b3 + even);
+      }
       const o = at(out, i * n + j), o1 = at(o, n);
-      store<f64>(o, sum2(c00)); store<f64>(o, sum2(c01), 8); store<f64>(o, sum2(c02), 16); store<f64>(o, sum2(c03), 24);
-      store<f64>(o1, sum2(c10)); store<f64>(o1, sum2(c11), 8); store<f64>(o1, sum2(c12), 16); store<f64>(o1, sum2(c13), 24);
+      store<f64>(o, sum2(c00) + p * x); store<f64>(o, sum2(c01) + p * y, 8);
+      store<f64>(o, sum2(c02) + p * z, 16); store<f64>(o, sum2(c03) + p * w, 24);
+      store<f64>(o1, sum2(c10) + q * x); store<f64>(o1, sum2(c11) + q * y, 8);
+      store<f64>(o1, sum2(c12) + q * z, 16); store<f64>(o1, sum2(c13) + q * w, 24);
     }
     for (; j < last; j++) {
       const b0 = b + <usize>j * step;
-      let c0 = f64x2.splat(0), c1 = c0;
-      for (let l: usize = 0; l < step; l += 16) {
-        const x = v128.load(b0 + l);
-        c0 = f64x2.add(c0, f64x2.mul(v128.load(a0 + l), x));
-        c1 = f64x2.add(c1, f64x2.mul(v128.load(a1 + l), x));
-      }
-      set(out, i * n + j, sum2(c0));
-      set(out, (i + 1) * n + j, sum2(c1));
+      set(out, i * n + j, dot(a0, b0, k));
+      set(out, (i + 1) * n + j, dot(a1, b0, k));
     }
+  }
+  if (i < m) for (let j = 0; j < n; j++) set(out, i * n + j, dot(a + <usize>i * step, b + <usize>j * step, k));
+  if (symmetric) mirror(out, n);
+}
+
+/** Four rows x from X on, `wide` numbers each, solve L x = b up to place s, in place; rows of L are `long` numbers. */
+function solveFour(L: usize, long: i32, X: usize, wide: i32, s: i32): void {
+  const x0 = X, x1 = at(x0, wide), x2 = at(x1, wide), x3 = at(x2, wide);
+  let i = 0;
+  for (; i + 1 < s; i += 2) {
+    const l = at(L, i * long), k = at(l, long);
+    let t0 = f64x2.splat(0), t1 = t0, t2 = t0, t3 = t0, u0 = t0, u1 = t0, u2 = t0, u3 = t0;
+    for (let j: usize = 0, stop: usize = <usize>i << 3; j < stop; j += 16) {
+      const f = v128.load(l + j), g = v128.load(k + j);
+      let x = v128.load(x0 + j);
+      t0 = f64x2.add(t0, f64x2.mul(f, x));
+      u0 = f64x2.add(u0, f64x2.mul(g, x));
+      x = v128.load(x1 + j);
+      t1 = f64x2.add(t1, f64x2.mul(f, x));
+      u1 = f64x2.add(u1, f64x2.mul(g, x));
+      x = v128.load(x2 + j);
+      t2 = f64x2.add(t2, f64x2.mul(f, x));
+      u2 = f64x2.add(u2, f64x2.mul(g, x));
+      x = v128.load(x3 + j);
+      t3 = f64x2.add(t3, f64x2.mul(f, x));
+      u3 = f64x2.add(u3, f64x2.mul(g, x));
+    }
+    const d = 1 / get(l, i), below = get(k, i), e = 1 / get(k, i + 1);
+    const y0 = (get(x0, i) - sum2(t0)) * d, y1 = (get(x1, i) - sum2(t1)) * d;
+    const y2 = (get(x2, i) - sum2(t2)) * d, y3 = (get(x3, i) - sum2(t3)) * d;
+    set(x0, i, y0); set(x1, i, y1); set(x2, i, y2); set(x3, i, y3);
+    set(x0, i + 1, (get(x0, i + 1) - sum2(u0) - below * y0) * e);
+    set(x1, i + 1, (get(x1, i + 1) - sum2(u1) - below * y1) * e);
+    set(x2, i + 1, (get(x2, i + 1) - sum2(u2) - below * y2) * e);
+    set(x3, i + 1, (get(x3, i + 1) - sum2(u3) - below * y3) * e);
+  }
+  if (i == s) return;
+  const l = at(L, i * long), d = 1 / get(l, i);
+  set(x0, i, (get(x0, i) - dot(l, x0, i)) * d);
+  set(x1, i, (get(x1, i) - dot(l, x1, i)) * d);
+  set(x2, i, (get(x2, i) - dot(l, x2, i)) * d);
+  set(x3, i, (get(x3, i) - dot(l, x3, i)) * d);
+}
+
+/** The same for one row. */
+function solveOne(L: usize, long: i32, x: usize, s: i32): void {
+  for (let i = 0; i < s; i++) {
+    const l = at(L, i * long);
+    set(x, i, (get(x, i) - dot(l, x, i)) / get(l, i));
   }
 }
 
@@ -54,45 +124,76 @@ export function timesTransposed(a: usize, b: usize, out: usize, m: i32, n: i32, 
 export function cholesky(A: usize, n: i32): void {
   let largest: f64 = 0;
   for (let i = 0; i < n; i++) largest = max(largest, get(A, i * n + i));
-  for (let i = 0; i < n; i++) {
-    const x = at(A, i * n);
-    for (let j = 0; j <= i; j++) {
-      const y = at(A, j * n);
-      let t = f64x2.splat(0), l = 0;
-      for (; l + 1 < j; l += 2) t = f64x2.add(t, f64x2.mul(v128.load(at(x, l)), v128.load(at(y, l))));
-      let sum = get(x, j) - sum2(t);
-      if (l < j) sum -= get(x, l) * get(y, l);
-      set(x, j, i == j ? Math.sqrt(max(sum, 1e-15 * largest)) : sum / get(y, j));
+  for (let from = 0; from < n; from += 4) {
+    const stop = min(from + 4, n), panel = at(A, from * n);
+    if (stop == from + 4) solveFour(A, n, panel, n, from);
+    else for (let i = from; i < stop; i++) solveOne(A, n, at(A, i * n), from);
+    for (let i = from; i < stop; i++) {
+      const x = at(A, i * n);
+      for (let j = from; j <= i; j++) {
+        const y = at(A, j * n), sum = get(x, j) - dot(x, y, j);
+        set(x, j, i == j ? Math.sqrt(max(sum, 1e-15 * largest)) : sum / get(y, j));
+      }
+      for (let j = i + 1; j < n; j++) set(x, j, 0);
     }
-    for (let j = i + 1; j < n; j++) set(x, j, 0);
   }
 }
 
-/** Rows x of X, "r s", solve L x = b for each row b, in place; r a multiple of 4. */
-export function forwardSolve(L: usize, X: usize, r: i32, s: i32): void {
+/** Rows x of X, "r s", solve L x = b for each row b, in place; of a symmetric result half is computed. */
+export function forwardSolve(L: usize, X: usize, r: i32, s: i32, symmetric: bool): void {
+  let row = 0;
+  for (; row + 3 < r; row += 4) solveFour(L, s, at(X, row * s), s, symmetric ? row + 4 : s);
+  for (; row < r; row++) solveOne(L, s, at(X, row * s), symmetric ? row + 1 : s);
+  if (symmetric) mirror(X, s);
+}
+
+/** out = x'Cx for each row x of X, "r s", and symmetric C, by its lower half; two rows of C and four of X at a time. */
+export function forms(X: usize, C: usize, out: usize, r: i32, s: i32): void {
   for (let row = 0; row < r; row += 4) {
-    const x0 = at(X, row * s), x1 = at(x0, s), x2 = at(x1, s), x3 = at(x2, s);
-    for (let i = 0; i < s; i++) {
-      const l = at(L, i * s);
-      let t0 = f64x2.splat(0), t1 = t0, t2 = t0, t3 = t0;
-      let j = 0;
-      for (; j + 1 < i; j += 2) {
-        const f = v128.load(at(l, j));
-        t0 = f64x2.add(t0, f64x2.mul(f, v128.load(at(x0, j))));
-        t1 = f64x2.add(t1, f64x2.mul(f, v128.load(at(x1, j))));
-        t2 = f64x2.add(t2, f64x2.mul(f, v128.load(at(x2, j))));
-        t3 = f64x2.add(t3, f64x2.mul(f, v128.load(at(x3, j))));
+    const x0 = at(X, row * s), x1 = row + 1 < r ? at(x0, s) : x0, x2 = row + 2 < r ? at(x1, s) : x1, x3 = row + 3 < r ? at(x2, s) : x2;
+    let s0: f64 = 0, s1: f64 = 0, s2: f64 = 0, s3: f64 = 0, i = 0;
+    for (; i + 1 < s; i += 2) {
+      const l = at(C, i * s), k = at(l, s);
+      let t0 = f64x2.splat(0), t1 = t0, t2 = t0, t3 = t0, u0 = t0, u1 = t0, u2 = t0, u3 = t0;
+      for (let j: usize = 0, stop: usize = <usize>i << 3; j < stop; j += 16) {
+        const f = v128.load(l + j), g = v128.load(k + j);
+        let x = v128.load(x0 + j);
+        t0 = f64x2.add(t0, f64x2.mul(f, x));
+        u0 = f64x2.add(u0, f64x2.mul(g, x));
+        x = v128.load(x1 + j);
+        t1 = f64x2.add(t1, f64x2.mul(f, x));
+        u1 = f64x2.add(u1, f64x2.mul(g, x));
+        x = v128.load(x2 + j);
+        t2 = f64x2.add(t2, f64x2.mul(f, x));
+        u2 = f64x2.add(u2, f64x2.mul(g, x));
+        x = v128.load(x3 + j);
+        t3 = f64x2.add(t3, f64x2.mul(f, x));
+        u3 = f64x2.add(u3, f64x2.mul(g, x));
       }
-      let u0 = sum2(t0), u1 = sum2(t1), u2 = sum2(t2), u3 = sum2(t3);
-      if (j < i) {
-        const f = get(l, j);
-        u0 += f * get(x0, j); u1 += f * get(x1, j); u2 += f * get(x2, j); u3 += f * get(x3, j);
-      }
-      const d = 1 / get(l, i);
-      set(x0, i, (get(x0, i) - u0) * d); set(x1, i, (get(x1, i) - u1) * d);
-      set(x2, i, (get(x2, i) - u2) * d); set(x3, i, (get(x3, i) - u3) * d);
+      const a = get(l, i), b = get(k, i), c = get(k, i + 1);
+      s0 += twice(x0, i, a, b, c, sum2(t0), sum2(u0));
+      s1 += twice(x1, i, a, b, c, sum2(t1), sum2(u1));
+      s2 += twice(x2, i, a, b, c, sum2(t2), sum2(u2));
+      s3 += twice(x3, i, a, b, c, sum2(t3), sum2(u3));
     }
+    if (i < s) {
+      const l = at(C, i * s), a = get(l, i);
+      s0 += get(x0, i) * (2 * dot(l, x0, i) + a * get(x0, i));
+      s1 += get(x1, i) * (2 * dot(l, x1, i) + a * get(x1, i));
+      s2 += get(x2, i) * (2 * dot(l, x2, i) + a * get(x2, i));
+      s3 += get(x3, i) * (2 * dot(l, x3, i) + a * get(x3, i));
+    }
+    set(out, row, s0);
+    if (row + 1 < r) set(out, row + 1, s1);
+    if (row + 2 < r) set(out, row + 2, s2);
+    if (row + 3 < r) set(out, row + 3, s3);
   }
+}
+
+/** What two more rows of C, with the corner a, b, c, add to x'Cx; t and u are their products with x before the corner. */
+@inline function twice(x: usize, i: i32, a: f64, b: f64, c: f64, t: f64, u: f64): f64 {
+  const p = get(x, i), q = get(x, i + 1);
+  return p * (2 * t + a * p) + q * (2 * (u + b * p) + c * q);
 }
 
 /** A → tridiagonal d, e; rows of V are the reflectors' vectors, beta their factors; v and w are room for n numbers. */
@@ -164,103 +265,8 @@ function timesUpper(A: usize, n: i32, from: i32, v: usize, w: usize): void {
   if (i < n) set(w, i, get(w, i) + get(A, i * n + i) * get(v, i));
 }
 
-/** Q' of the reflectors, "n n": Q is their product, and Q' is made by its rows. */
-function orthogonal(V: usize, beta: usize, Q: usize, n: i32): void {
-  memory.fill(Q, 0, <usize>(n * n) << 3);
-  for (let i = 0; i < n; i++) set(Q, i * n + i, 1);
-  for (let k = n - 3; k >= 0; k--) {
-    const b = get(beta, k);
-    if (b == 0) continue;
-    const v = at(V, k * n);
-    // column i of Q (row i of Q') less b v (v'q)
-    let i = k + 1;
-    for (; i + 1 < n; i += 2) {
-      const q = at(Q, i * n), r = at(q, n);
-      let s = f64x2.splat(0), t = s, j = k + 1;
-      for (; j + 1 < n; j += 2) {
-        const z = v128.load(at(v, j));
-        s = f64x2.add(s, f64x2.mul(z, v128.load(at(q, j))));
-        t = f64x2.add(t, f64x2.mul(z, v128.load(at(r, j))));
-      }
-      let x = sum2(s), y = sum2(t);
-      if (j < n) {
-        x += get(v, j) * get(q, j);
-        y += get(v, j) * get(r, j);
-      }
-      x *= b;
-      y *= b;
-      const xx = f64x2.splat(x), yy = f64x2.splat(y);
-      for (j = k + 1; j + 1 < n; j += 2) {
-        const z = v128.load(at(v, j));
-        v128.store(at(q, j), f64x2.sub(v128.load(at(q, j)), f64x2.mul(xx, z)));
-        v128.store(at(r, j), f64x2.sub(v128.load(at(r, j)), f64x2.mul(yy, z)));
-      }
-      if (j < n) {
-        set(q, j, get(q, j) - x * get(v, j));
-        set(r, j, get(r, j) - y * get(v, j));
-      }
-    }
-    for (; i < n; i++) {
-      const q = at(Q, i * n);
-      let x: f64 = 0;
-      for (let j = k + 1; j < n; j++) x += get(v, j) * get(q, j);
-      x *= b;
-      for (let j = k + 1; j < n; j++) set(q, j, get(q, j) - x * get(v, j));
-    }
-  }
-}
-
-/** Rotations of rows i + 1 and i of Q', sweep by sweep, on eight columns at a time. */
-function rotate(Q: usize, n: i32, cs: usize, sweeps: usize, count: i32): void {
-  let k = 0;
-  for (; k + 7 < n; k += 8) {
-    for (let m = 0; m < count; m++) {
-      const from = load<i32>(sweeps + (<usize>m * 12)), start = load<i32>(sweeps + (<usize>m * 12), 4), stop = load<i32>(sweeps + (<usize>m * 12), 8);
-      let p = at(Q, (from + 1) * n + k);
-      let a = v128.load(p), b = v128.load(p, 16), c = v128.load(p, 32), d = v128.load(p, 48);
-      const step: usize = <usize>n << 3;
-      for (let r = start; r < stop; r++) {
-        const cos = v128.load64_splat(cs + (<usize>r << 4)), sin = v128.load64_splat(cs + (<usize>r << 4), 8), q = p - step;
-        let x = v128.load(q);
-        v128.store(p, f64x2.add(f64x2.mul(sin, x), f64x2.mul(cos, a)));
-        a = f64x2.sub(f64x2.mul(cos, x), f64x2.mul(sin, a));
-        x = v128.load(q, 16);
-        v128.store(p, f64x2.add(f64x2.mul(sin, x), f64x2.mul(cos, b)), 16);
-        b = f64x2.sub(f64x2.mul(cos, x), f64x2.mul(sin, b));
-        x = v128.load(q, 32);
-        v128.store(p, f64x2.add(f64x2.mul(sin, x), f64x2.mul(cos, c)), 32);
-        c = f64x2.sub(f64x2.mul(cos, x), f64x2.mul(sin, c));
-        x = v128.load(q, 48);
-        v128.store(p, f64x2.add(f64x2.mul(sin, x), f64x2.mul(cos, d)), 48);
-        d = f64x2.sub(f64x2.mul(cos, x), f64x2.mul(sin, d));
-        p = q;
-      }
-      v128.store(p, a); v128.store(p, b, 16); v128.store(p, c, 32); v128.store(p, d, 48);
-    }
-  }
-  for (; k < n; k++) {
-    for (let m = 0; m < count; m++) {
-      const from = load<i32>(sweeps + (<usize>m * 12)), start = load<i32>(sweeps + (<usize>m * 12), 4), stop = load<i32>(sweeps + (<usize>m * 12), 8);
-      let i = from, a = get(Q, (i + 1) * n + k);
-      for (let r = start; r < stop; r++, i--) {
-        const cos = load<f64>(cs + (<usize>r << 4)), sin = load<f64>(cs + (<usize>r << 4), 8), x = get(Q, i * n + k);
-        set(Q, (i + 1) * n + k, sin * x + cos * a);
-        a = cos * x - sin * a;
-      }
-      set(Q, (i + 1) * n + k, a);
-    }
-  }
-}
-
-const BATCH = 16;
-
-/** Eigenvalues of A into d, eigenvectors as rows of Q; room: V "n n", e, beta, v, w "n", cs "2·16·n", sweeps 3·16 i32. */
-export function eigen(
-  A: usize, V: usize, Q: usize, d: usize, e: usize, beta: usize, v: usize, w: usize, cs: usize, sweeps: usize, n: i32,
-): void {
-  tridiagonal(A, V, d, e, beta, v, w, n);
-  orthogonal(V, beta, Q, n);
-  let count = 0, used = 0;
+/** Eigenvalues of the tridiagonal d, e, over d, by implicit QL; e is used up. */
+export function eigenvalues(d: usize, e: usize, n: i32): void {
   for (let l = 0; l < n; l++) {
     for (let turn = 0; turn < 60; turn++) {
       let m = l;
@@ -269,45 +275,156 @@ export function eigen(
         if (Math.abs(get(e, m)) + size == size) break;
       }
       if (m == l) break;
-      if (count == BATCH) {
-        rotate(Q, n, cs, sweeps, count);
-        count = used = 0;
-      }
       let g = (get(d, l + 1) - get(d, l)) / (2 * get(e, l)), r = Math.sqrt(g * g + 1);
       g = get(d, m) - get(d, l) + get(e, l) / (g + (g < 0 ? -r : r));
-      let s: f64 = 1, c: f64 = 1, p: f64 = 0, broken = false;
-      const start = used;
-      for (let i = m - 1; i >= l; i--) {
+      let s: f64 = 1, c: f64 = 1, p: f64 = 0, i = m - 1;
+      for (; i >= l; i--) {
         const f = s * get(e, i), b = c * get(e, i);
         r = Math.sqrt(f * f + g * g);
         set(e, i + 1, r);
         if (r == 0) {
           set(d, i + 1, get(d, i + 1) - p);
           set(e, m, 0);
-          broken = true;
           break;
         }
-        s = f / r;
-        c = g / r;
+        const inverse = 1 / r;
+        s = f * inverse;
+        c = g * inverse;
         g = get(d, i + 1) - p;
         r = (get(d, i) - g) * s + 2 * c * b;
         p = s * r;
         set(d, i + 1, g + p);
         g = c * r - b;
-        store<f64>(cs + (<usize>used << 4), c);
-        store<f64>(cs + (<usize>used << 4), s, 8);
-        used++;
       }
-      const here = sweeps + <usize>count * 12;
-      store<i32>(here, m - 1);
-      store<i32>(here, start, 4);
-      store<i32>(here, used, 8);
-      count++;
-      if (broken) continue;
+      if (i >= l) continue;
       set(d, l, get(d, l) - p);
       set(e, l, g);
       set(e, m, 0);
     }
   }
-  rotate(Q, n, cs, sweeps, count);
+}
+
+/** z with (T − λ)z small, T's rows `from` to `to` by d and e, from the factorisation that is twisted where z is largest;
+ *  room: up and down for n numbers each. Returns γ/z'z, by which λ misses; z has length 1. */
+function twisted(d: usize, e: usize, from: i32, to: i32, lambda: f64, tiny: f64, z: usize, up: usize, down: usize): f64 {
+  let pivot = get(d, to) - lambda;
+  set(down, to, pivot);
+  for (let i = to - 1; i >= from; i--) {
+    if (Math.abs(pivot) < tiny) pivot = tiny;
+    const off = get(e, i), m = off / pivot;
+    set(z, i + 1, m);
+    pivot = get(d, i) - lambda - m * off;
+    set(down, i, pivot);
+  }
+  let least = Math.abs(pivot), gamma = pivot, twist = from;
+  pivot = get(d, from) - lambda;
+  for (let i = from; i < to; i++) {
+    if (Math.abs(pivot) < tiny) pivot = tiny;
+    const off = get(e, i), l = off / pivot;
+    set(up, i, l);
+    const own = get(d, i + 1) - lambda;
+    pivot = own - l * off;
+    const found = pivot + get(down, i + 1) - own;
+    if (Math.abs(found) < least) {
+      least = Math.abs(found);
+      gamma = found;
+      twist = i + 1;
+    }
+  }
+  let x: f64 = 1, sum: f64 = 1;
+  for (let i = twist + 1; i <= to; i++) {
+    x = -get(z, i) * x;
+    set(z, i, x);
+    sum += x * x;
+  }
+  set(z, twist, 1);
+  x = 1;
+  for (let i = twist - 1; i >= from; i--) {
+    x = -get(up, i) * x;
+    set(z, i, x);
+    sum += x * x;
+  }
+  const scale = 1 / Math.sqrt(sum);
+  for (let i = from; i <= to; i++) set(z, i, get(z, i) * scale);
+  return gamma / sum;
+}
+
+/** Rows of Z, "count n", zeros before: eigenvectors of T to `values`, ascending, whose parts of T begin and end at `ends` (two i32
+ *  each). Neighbours nearer than 1e-5 of T's size are made orthogonal. False if that leaves nothing of one, or one is not found. */
+export function eigenvectors(d: usize, e: usize, values: usize, ends: usize, count: i32, Z: usize, room: usize, n: i32, size: f64): bool {
+  const up = room, down = at(room, n), tiny = 1e-290 + size * 1e-30;
+  for (let i = 0; i < count; i++) {
+    const z = at(Z, i * n), from = load<i32>(ends + (<usize>i << 3)), to = load<i32>(ends + (<usize>i << 3), 4);
+    let lambda = get(values, i), missed: f64 = 0;
+    for (let turn = 0; turn < 3; turn++) {
+      missed = twisted(d, e, from, to, lambda, tiny, z, up, down);
+      if (Math.abs(missed) <= 2e-16 * size) break;
+      lambda += missed;
+    }
+    if (!(Math.abs(missed) <= 1e-13 * size)) return false;
+    let near = i;
+    while (near > 0 && get(values, i) - get(values, near - 1) < 1e-4 * size) near--;
+    if (near == i) continue;
+    for (let turn = 0; turn < 2; turn++) {
+      for (let j = near; j < i; j++) {
+        const y = at(Z, j * n), f = dot(at(y, from), at(z, from), to + 1 - from);
+        for (let l = from; l <= to; l++) set(z, l, get(z, l) - f * get(y, l));
+      }
+    }
+    const left = dot(at(z, from), at(z, from), to + 1 - from);
+    if (!(left > 0.01)) return false;
+    const scale = 1 / Math.sqrt(left);
+    for (let l = from; l <= to; l++) set(z, l, get(z, l) * scale);
+  }
+  return true;
+}
+
+/** Rows z of Z, "count n", become Q z for the reflectors of Q, two of them and four rows at a time; room: n numbers. */
+export function reflected(V: usize, beta: usize, Z: usize, count: i32, n: i32, room: usize): void {
+  for (let k = n - 3; k > 0; k -= 2) set(room, k, dot(at(V, k * n + k), at(V, (k - 1) * n + k), n - k));
+  for (let row = 0; row < count; row += 4) {
+    const z0 = at(Z, row * n), z1 = row + 1 < count ? at(z0, n) : z0, z2 = row + 2 < count ? at(z1, n) : z1, z3 = row + 3 < count ? at(z2, n) : z2;
+    const rows = min(count - row, 4);
+    let k = n - 3;
+    for (; k > 0; k -= 2) {
+      const last = at(V, k * n), first = at(V, (k - 1) * n), bl = get(beta, k), bf = get(beta, k - 1), both = get(room, k);
+      let s0 = f64x2.splat(0), s1 = s0, s2 = s0, s3 = s0, t0 = s0, t1 = s0, t2 = s0, t3 = s0, j = k;
+      for (; j + 1 < n; j += 2) {
+        const v = v128.load(at(last, j)), w = v128.load(at(first, j));
+        let z = v128.load(at(z0, j));
+        s0 = f64x2.add(s0, f64x2.mul(v, z));
+        t0 = f64x2.add(t0, f64x2.mul(w, z));
+        z = v128.load(at(z1, j));
+        s1 = f64x2.add(s1, f64x2.mul(v, z));
+        t1 = f64x2.add(t1, f64x2.mul(w, z));
+        z = v128.load(at(z2, j));
+        s2 = f64x2.add(s2, f64x2.mul(v, z));
+        t2 = f64x2.add(t2, f64x2.mul(w, z));
+        z = v128.load(at(z3, j));
+        s3 = f64x2.add(s3, f64x2.mul(v, z));
+        t3 = f64x2.add(t3, f64x2.mul(w, z));
+      }
+      const v: f64 = j < n ? get(last, j) : 0, w: f64 = j < n ? get(first, j) : 0;
+      turn(z0, last, first, k, n, bl, bf, both, sum2(s0) + v * (j < n ? get(z0, j) : 0), sum2(t0) + w * (j < n ? get(z0, j) : 0));
+      if (rows > 1) turn(z1, last, first, k, n, bl, bf, both, sum2(s1) + v * (j < n ? get(z1, j) : 0), sum2(t1) + w * (j < n ? get(z1, j) : 0));
+      if (rows > 2) turn(z2, last, first, k, n, bl, bf, both, sum2(s2) + v * (j < n ? get(z2, j) : 0), sum2(t2) + w * (j < n ? get(z2, j) : 0));
+      if (rows > 3) turn(z3, last, first, k, n, bl, bf, both, sum2(s3) + v * (j < n ? get(z3, j) : 0), sum2(t3) + w * (j < n ? get(z3, j) : 0));
+    }
+    if (k < 0) continue;
+    for (let r = 0; r < rows; r++) {
+      const z = at(z0, r * n), v = at(V, 0), f = get(beta, 0) * dot(at(v, 1), at(z, 1), n - 1);
+      for (let j = 1; j < n; j++) set(z, j, get(z, j) - f * get(v, j));
+    }
+  }
+}
+
+/** z less its parts along two reflectors' vectors, of which it has `a` and `b`, the later one first. */
+@inline function turn(z: usize, last: usize, first: usize, k: i32, n: i32, bl: f64, bf: f64, both: f64, a: f64, b: f64): void {
+  const x = bl * a, y = bf * (b - both * x), xx = f64x2.splat(x), yy = f64x2.splat(y);
+  let j = k;
+  for (; j + 1 < n; j += 2) {
+    const less = f64x2.add(f64x2.mul(xx, v128.load(at(last, j))), f64x2.mul(yy, v128.load(at(first, j))));
+    v128.store(at(z, j), f64x2.sub(v128.load(at(z, j)), less));
+  }
+  if (j < n) set(z, j, get(z, j) - x * get(last, j) - y * get(first, j));
 }

@@ -1,14 +1,17 @@
 /** Eigenvalues and eigenvectors of symmetric matrices: Householder's tridiagonal form, then implicit QL. */
 
-import { kernel, room } from "./kernel";
-import { transposed, zeros, type Matrix } from "./matrix";
+import { compiled, floats } from "./kernel";
+import { copied, raw, transposed, zeros, type Matrix } from "./matrix";
 
 export interface Eigen {
   /** In no particular order. */
   readonly values: Float64Array;
-  /** Columns, in the order of the values. */
+  /** Rows, in the order of the values. */
   readonly vectors: Matrix;
 }
+
+/** Of all eigenvalues, the test for those whose vectors are asked for. */
+export type Wanted = (values: Float64Array) => (value: number) => boolean;
 
 /** a = Q T Q' with T of diagonal d and off-diagonal e (e[i] between i and i + 1); Q as reflectors I − β vv', v from k + 1 on. */
 export interface Tridiagonal {
@@ -18,17 +21,15 @@ export interface Tridiagonal {
   readonly beta: Float64Array;
 }
 
+type Five = [Float64Array, Float64Array, Float64Array, Float64Array, Float64Array];
+
+/** The tridiagonal form of a, which is overwritten. */
 export function tridiagonal(a: Matrix): Tridiagonal {
-  const n = a.rows, fast = n > 8 ? kernel() : null;
+  const n = a.rows, A = a.data, V = zeros(n, n), [d, e, beta, v, w] = [0, 1, 2, 3, 4].map(() => floats(n)) as Five, fast = compiled(A, V.data, w);
   if (fast !== null) {
-    const { places: p, views } = room(fast, n * n, n * n, n, n, n, n, n), [A, V, d, e, beta] = views;
-    A!.set(a.data);
-    V!.fill(0);
-    fast.tridiagonal(p[0]!, p[1]!, p[2]!, p[3]!, p[4]!, p[5]!, p[6]!, n);
-    return { d: d!.slice(), e: e!.slice(), reflectors: { rows: n, cols: n, data: V!.slice() }, beta: beta!.slice() };
+    fast.tridiagonal(A.byteOffset, V.data.byteOffset, d.byteOffset, e.byteOffset, beta.byteOffset, v.byteOffset, w.byteOffset, n);
+    return { d, e, reflectors: V, beta };
   }
-  const A = Float64Array.from(a.data), V = zeros(n, n), d = new Float64Array(n), e = new Float64Array(n);
-  const beta = new Float64Array(n), v = new Float64Array(n), w = new Float64Array(n);
   for (let k = 0; k < n; k++) {
     const row = k * n;
     d[k] = A[row + k]!;
@@ -186,21 +187,65 @@ function rotateOne(
   q[at + i + 1] = h;
 }
 
-export function eigen(a: Matrix): Eigen {
-  const fast = a.rows > 8 ? kernel() : null;
-  return fast === null ? plainEigen(a) : compiledEigen(fast, a);
+/** Eigenvalues that are `wanted`, and their vectors. */
+export function eigen(a: Matrix, wanted: Wanted = () => () => true): Eigen {
+  return compiledEigen(a, wanted) ?? chosen(plainEigen(a), wanted);
 }
 
-function compiledEigen(fast: NonNullable<ReturnType<typeof kernel>>, a: Matrix): Eigen {
-  const n = a.rows, { places: p, views } = room(fast, n * n, n * n, n * n, n, n, n, n, n, 32 * n, 24);
-  views[0]!.set(a.data);
-  fast.eigen(p[0]!, p[1]!, p[2]!, p[3]!, p[4]!, p[5]!, p[6]!, p[7]!, p[8]!, p[9]!, n);
-  return { values: views[3]!.slice(), vectors: transposed({ rows: n, cols: n, data: views[2]! }) };
+function chosen(all: Eigen, wanted: Wanted): Eigen {
+  const test = wanted(all.values), kept = Array.from(all.values.keys()).filter((i) => test(all.values[i]!)), n = all.vectors.cols;
+  const vectors = raw(kept.length, n);
+  kept.forEach((from, to) => vectors.data.set(all.vectors.data.subarray(from * n, (from + 1) * n), to * n));
+  return { values: Float64Array.from(kept, (i) => all.values[i]!), vectors };
 }
 
-/** The same in plain script. */
+/** Off-diagonals of T under this share of its size are taken for 0: less than rounding has moved T already. */
+const SPLIT = 1e-15;
+
+/** Eigenvalues by QL, the vectors of those wanted by one step of inverse iteration each, from a twisted factorisation of T − λ
+ * (Parlett and Dhillon), and back through the reflectors; null where that cannot be or some vector is not found.
+ */
+function compiledEigen(a: Matrix, wanted: Wanted): Eigen | null {
+  const n = a.rows, A = copied(a), fast = compiled(A.data);
+  if (fast === null || n < 2) return null;
+  const t = tridiagonal(A), { d, e } = t, all = floats(n, true), used = floats(n, true), room = floats(2 * n, true);
+  if (compiled(t.reflectors.data, room) === null) return null;
+  let size = 0;
+  for (let i = 0; i < n; i++) size = Math.max(size, Math.abs(d[i]!) + Math.abs(e[i]!) + Math.abs(i ? e[i - 1]! : 0));
+  for (let i = 0; i < n; i++) if (Math.abs(e[i]!) <= SPLIT * size) e[i] = 0;
+  all.set(d);
+  used.set(e);
+  fast.eigenvalues(all.byteOffset, used.byteOffset, n);
+  const found = ordered(all, e, wanted(all)), count = found.length, values = floats(count, true), vectors = zeros(count, n);
+  const ends = floats(count, true);
+  if (compiled(vectors.data, ends) === null) return null;
+  const pairs = new Int32Array(ends.buffer, ends.byteOffset, 2 * count);
+  found.forEach((f, i) => {
+    values[i] = f.value;
+    pairs[2 * i] = f.from;
+    pairs[2 * i + 1] = f.to;
+  });
+  const done = fast.eigenvectors(
+    d.byteOffset, e.byteOffset, values.byteOffset, ends.byteOffset, count, vectors.data.byteOffset, room.byteOffset, n, size,
+  );
+  if (!done) return null;
+  fast.reflected(t.reflectors.data.byteOffset, t.beta.byteOffset, vectors.data.byteOffset, count, n, room.byteOffset);
+  return { values, vectors };
+}
+
+/** Wanted eigenvalues, ascending, with the first and last row of the part of T that each belongs to. */
+function ordered(values: Float64Array, e: Float64Array, wanted: (value: number) => boolean) {
+  const n = values.length, out: { readonly value: number; readonly from: number; readonly to: number }[] = [];
+  for (let from = 0, to = 0; from < n; from = ++to) {
+    while (to < n - 1 && e[to] !== 0) to++;
+    for (let i = from; i <= to; i++) if (wanted(values[i]!)) out.push({ value: values[i]!, from, to });
+  }
+  return out.sort((x, y) => x.value - y.value);
+}
+
+/** The same in plain script, by QL with all vectors. */
 function plainEigen(a: Matrix): Eigen {
-  const n = a.rows, t = tridiagonal(a), vectors = orthogonal(t), { d, e } = t, sweeps = new Sweeps(vectors);
+  const n = a.rows, t = tridiagonal(copied(a)), vectors = orthogonal(t), { d, e } = t, sweeps = new Sweeps(vectors);
   for (let l = 0; l < n; l++) {
     for (let turn = 0; turn < 60; turn++) {
       let m = l;
@@ -213,7 +258,7 @@ function plainEigen(a: Matrix): Eigen {
     }
   }
   sweeps.flush();
-  return { values: d, vectors };
+  return { values: d, vectors: transposed(vectors) };
 }
 
 /** One implicit QL step on rows l to m. */

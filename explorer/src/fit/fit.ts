@@ -5,6 +5,7 @@ import { Encoding } from "./encoding";
 import { equations, theta as thetaOf, type Equations, type Moments, type Request } from "./equations";
 import { calibrated, dispersion, exactSplit, glmInference, logisticInformation, poissonInformation, poissonRule } from "./glm";
 import { inference } from "./inference";
+import { inKernel } from "./kernel";
 import { dot, timesVector, zeros } from "./matrix";
 import { BlockNoise } from "./noise";
 import { ndtr, ndtri } from "./normal";
@@ -69,13 +70,16 @@ export function modelsFor(block: Block | undefined, column: Column): Model[] {
   return out;
 }
 
+/** Matrices as large as Z'Z that a fit has at once, at most. */
+const ROOM = 40;
+
 export function fit(moments: Moments, ask: Ask): Fit {
   const block = moments.encoding.blocks.find((b) => b.column === ask.target);
   if (!block) throw new FitError(`${ask.target} is not a column of the release.`);
   if (!ask.features.length && !ask.intercept) throw new FitError("Choose at least one feature where there is no intercept.");
   const scaled = ask.noiseFactor === 1 || !moments.noise ? moments : { ...moments, noise: moments.noise.times(ask.noiseFactor) };
-  if (ask.model === "linear") return linear(scaled, ask, block);
-  return ask.model === "logistic" ? logistic(scaled, ask, block) : poisson(scaled, ask, block);
+  const solve = ask.model === "linear" ? linear : ask.model === "logistic" ? logistic : poisson;
+  return inKernel(ROOM * (moments.encoding.size + 8) ** 2, () => solve(scaled, ask, block));
 }
 
 function linear(moments: Moments, ask: Ask, block: Block): Fit {

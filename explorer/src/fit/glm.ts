@@ -71,8 +71,8 @@ export function glmInference(e: Equations, noise: BlockNoise, rule: Rule, inform
 
 /** Roots of the diagonal of the inverse information, in the seen directions. */
 function samplingErrors(e: Equations, sight: Matrix, J: Matrix): Float64Array {
-  const s = sight.cols, Et = transposed(sight), { values, vectors } = eigen(timesTransposed(timesTransposed(Et, J), Et, true));
-  const largest = values.reduce((a, v) => Math.max(a, v), 1), rows = timesTransposed(sparseTimes(e.readout, sight), transposed(vectors));
+  const s = sight.rows, { values, vectors } = eigen(timesTransposed(timesTransposed(sight, J), sight, true));
+  const largest = values.reduce((a, v) => Math.max(a, v), 1), rows = timesTransposed(sparseTimes(e.readout, transposed(sight)), vectors);
   return Float64Array.from({ length: e.readout.rows }, (_, i) => {
     let sum = 0;
     for (let j = 0; j < s; j++) sum += rows.data[i * s + j]! ** 2 / Math.max(values[j]!, 1e-9 * largest);
@@ -108,7 +108,7 @@ function privacyVariance(
 }
 
 function timesRows(e: Equations, sight: Matrix): Matrix {
-  return timesTransposed(e.basis, transposed(sight));
+  return timesTransposed(e.basis, sight);
 }
 
 function expit(x: number): number {
@@ -155,7 +155,7 @@ function hermite(): { nodes: Float64Array; weights: number[] } {
   const n = 48, J = zeros(n, n);
   for (let i = 1; i < n; i++) J.data[i * n + i - 1] = J.data[(i - 1) * n + i] = Math.sqrt(i);
   const { values, vectors } = eigen(J);
-  return (table = { nodes: values, weights: Array.from(values, (_, i) => vectors.data[i]! ** 2) });
+  return (table = { nodes: values.slice(), weights: Array.from(values, (_, i) => vectors.data[i * n]! ** 2) });
 }
 
 /** φ = E Var(y|x) / ȳ, at least 0; for counts of a Poisson model 1. */

@@ -1,6 +1,6 @@
 /** Dense matrices, row by row, and the few products that a fit needs. */
 
-import { kernel, room } from "./kernel";
+import { compiled, floats } from "./kernel";
 
 export interface Matrix {
   readonly rows: number;
@@ -9,23 +9,31 @@ export interface Matrix {
 }
 
 export function zeros(rows: number, cols: number): Matrix {
-  return { rows, cols, data: new Float64Array(rows * cols) };
+  return { rows, cols, data: floats(rows * cols) };
 }
 
-export function transposed(a: Matrix): Matrix {
-  const out = zeros(a.cols, a.rows);
-  for (let i = 0; i < a.rows; i++) {
-    for (let j = 0; j < a.cols; j++) out.data[j * a.rows + i] = a.data[i * a.cols + j]!;
-  }
+/** A matrix that is about to be overwritten. */
+export function raw(rows: number, cols: number): Matrix {
+  return { rows, cols, data: floats(rows * cols, true) };
+}
+
+export function copied(a: Matrix, out = raw(a.rows, a.cols)): Matrix {
+  out.data.set(a.data);
+  return out;
+}
+
+export function transposed(a: Matrix, out = raw(a.cols, a.rows)): Matrix {
+  const { rows, cols, data } = a, X = out.data;
+  for (let i = 0, at = 0; i < rows; i++) for (let j = 0, to = i; j < cols; j++, at++, to += rows) X[to] = data[at]!;
   return out;
 }
 
 /** Rows `rows` and columns `cols` of a. */
 export function submatrix(a: Matrix, rows: ArrayLike<number>, cols: ArrayLike<number>): Matrix {
-  const out = zeros(rows.length, cols.length);
-  for (let i = 0; i < rows.length; i++) {
+  const out = raw(rows.length, cols.length), X = out.data, A = a.data, columns = Int32Array.from(cols), wide = columns.length;
+  for (let i = 0, at = 0; i < rows.length; i++) {
     const from = rows[i]! * a.cols;
-    for (let j = 0; j < cols.length; j++) out.data[i * cols.length + j] = a.data[from + cols[j]!]!;
+    for (let j = 0; j < wide; j++, at++) X[at] = A[from + columns[j]!]!;
   }
   return out;
 }
@@ -37,58 +45,49 @@ export function dot(x: ArrayLike<number>, y: ArrayLike<number>): number {
 }
 
 /** a x. */
-export function timesVector(a: Matrix, x: ArrayLike<number>): Float64Array {
-  const out = new Float64Array(a.rows);
-  for (let i = 0; i < a.rows; i++) {
+export function timesVector(a: Matrix, x: Float64Array): Float64Array {
+  const out = new Float64Array(a.rows), { rows, cols, data } = a;
+  for (let i = 0, at = 0; i < rows; i++) {
     let sum = 0;
-    for (let j = 0, at = i * a.cols; j < a.cols; j++, at++) sum += a.data[at]! * x[j]!;
+    for (let j = 0; j < cols; j++, at++) sum += data[at]! * x[j]!;
     out[i] = sum;
   }
   return out;
 }
 
 /** a' x. */
-export function transposedTimesVector(a: Matrix, x: ArrayLike<number>): Float64Array {
-  const out = new Float64Array(a.cols);
-  for (let i = 0; i < a.rows; i++) {
+export function transposedTimesVector(a: Matrix, x: Float64Array): Float64Array {
+  const out = new Float64Array(a.cols), { rows, cols, data } = a;
+  for (let i = 0; i < rows; i++) {
     const f = x[i]!;
-    if (f !== 0) for (let j = 0, at = i * a.cols; j < a.cols; j++, at++) out[j]! += f * a.data[at]!;
+    if (f !== 0) for (let j = 0, at = i * cols; j < cols; j++, at++) out[j]! += f * data[at]!;
   }
   return out;
 }
 
-/** a b'; `symmetric` computes the lower half and mirrors it. */
-export function timesTransposed(a: Matrix, b: Matrix, symmetric = false): Matrix {
-  const fast = a.rows * b.rows * a.cols > 4096 ? kernel() : null;
-  if (fast === null) return plainTimesTransposed(a, b, symmetric);
-  const m = a.rows, n = b.rows, even = a.cols + (a.cols & 1), rows = m + (m & 1), out = zeros(m, n);
-  const { places: [pa, pb, po], views: [va, vb, vo] } = room(fast, rows * even, n * even, rows * n);
-  padded(a, va!, even);
-  if (rows > m) va!.fill(0, m * even);
-  padded(b, vb!, even);
-  fast.timesTransposed(pa!, pb!, po!, rows, n, even, Number(symmetric));
-  out.data.set(vo!.subarray(0, m * n));
-  if (symmetric) mirrored(out);
+/** a b'; of a `symmetric` one half is computed. */
+export function timesTransposed(a: Matrix, b: Matrix, symmetric = false, out = raw(a.rows, b.rows)): Matrix {
+  const fast = compiled(a.data, b.data, out.data), m = a.rows, n = b.rows, k = a.cols;
+  if (fast === null) plainTimesTransposed(a, b, symmetric, out);
+  else fast.timesTransposed(a.data.byteOffset, b.data.byteOffset, out.data.byteOffset, m, n, k, Number(symmetric));
   return out;
 }
 
-/** Rows of a into `view`, each filled up with zeros to `even` numbers. */
-function padded(a: Matrix, view: Float64Array, even: number): void {
-  if (even === a.cols) return view.set(a.data);
-  for (let i = 0; i < a.rows; i++) {
-    view.set(a.data.subarray(i * a.cols, (i + 1) * a.cols), i * even);
-    view[i * even + even - 1] = 0;
+/** x'Cx for each row x of X and symmetric C. */
+export function forms(X: Matrix, C: Matrix): Float64Array {
+  const r = X.rows, s = X.cols, out = floats(r, true), fast = compiled(X.data, C.data, out);
+  if (fast !== null) {
+    fast.forms(X.data.byteOffset, C.data.byteOffset, out.byteOffset, r, s);
+    return out;
   }
+  const through = timesTransposed(X, C);
+  for (let i = 0; i < r; i++) out[i] = dot(X.data.subarray(i * s, (i + 1) * s), through.data.subarray(i * s, (i + 1) * s));
+  return out;
 }
 
-function mirrored(a: Matrix): void {
-  for (let i = 0; i < a.rows; i++) for (let j = 0; j < i; j++) a.data[j * a.cols + i] = a.data[i * a.cols + j]!;
-}
-
-/** The same in plain script, in tiles of 4 × 4. */
-function plainTimesTransposed(a: Matrix, b: Matrix, symmetric: boolean): Matrix {
+/** a b' in plain script, in tiles of 4 × 4. */
+function plainTimesTransposed(a: Matrix, b: Matrix, symmetric: boolean, out: Matrix): void {
   const m = a.rows, n = b.rows, k = a.cols;
-  const out = zeros(m, n);
   const A = a.data, B = b.data, C = out.data;
   for (let i = 0; i < m; i += 4) {
     const a0 = i * k, a1 = Math.min(i + 1, m - 1) * k, a2 = Math.min(i + 2, m - 1) * k, a3 = Math.min(i + 3, m - 1) * k;
@@ -113,7 +112,11 @@ function plainTimesTransposed(a: Matrix, b: Matrix, symmetric: boolean): Matrix 
     }
   }
   if (symmetric) mirrored(out);
-  return out;
+}
+
+/** The upper half from the lower. */
+function mirrored(a: Matrix): void {
+  for (let i = 0; i < a.rows; i++) for (let j = 0; j < i; j++) a.data[j * a.cols + i] = a.data[i * a.cols + j]!;
 }
 
 function put(C: Float64Array, at: number, wide: number, a: number, b: number, c: number, d: number): void {
@@ -124,45 +127,33 @@ function put(C: Float64Array, at: number, wide: number, a: number, b: number, c:
 }
 
 /** Lower L with LL' = a; a pivot that rounding made negative is raised to a trace of the largest. */
-export function cholesky(a: Matrix): Matrix {
-  const n = a.rows, out = zeros(n, n), L = out.data, A = a.data, fast = n > 8 ? kernel() : null;
+export function cholesky(a: Matrix, out = raw(a.rows, a.rows)): Matrix {
+  const n = a.rows, L = out.data, fast = compiled(L);
+  L.set(a.data);
   if (fast !== null) {
-    const { places: [p], views: [v] } = room(fast, n * n);
-    v!.set(A);
-    fast.cholesky(p!, n);
-    L.set(v!);
+    fast.cholesky(L.byteOffset, n);
     return out;
   }
   let largest = 0;
-  for (let i = 0; i < n; i++) largest = Math.max(largest, A[i * n + i]!);
+  for (let i = 0; i < n; i++) largest = Math.max(largest, L[i * n + i]!);
   for (let i = 0; i < n; i++) {
     const ri = i * n;
     for (let j = 0; j <= i; j++) {
       const rj = j * n;
-      let sum = A[ri + j]!, more = 0;
-      let l = 0;
-      for (; l + 1 < j; l += 2) {
-        sum -= L[ri + l]! * L[rj + l]!;
-        more += L[ri + l + 1]! * L[rj + l + 1]!;
-      }
-      if (l < j) sum -= L[ri + l]! * L[rj + l]!;
-      sum -= more;
+      let sum = L[ri + j]!;
+      for (let l = 0; l < j; l++) sum -= L[ri + l]! * L[rj + l]!;
       L[ri + j] = i === j ? Math.sqrt(Math.max(sum, 1e-15 * largest)) : sum / L[rj + j]!;
     }
+    L.fill(0, ri + i + 1, ri + n);
   }
   return out;
 }
 
-/** Rows x of the result solve L x = b for each row b, in place. */
-export function forwardSolve(L: Matrix, rows: Matrix): Matrix {
-  const s = L.rows, l = L.data, X = rows.data, fast = rows.rows * s > 256 ? kernel() : null;
+/** Rows x of the result solve L x = b for each row b, in place; of a `symmetric` result half is computed. */
+export function forwardSolve(L: Matrix, rows: Matrix, symmetric = false): Matrix {
+  const s = L.rows, l = L.data, X = rows.data, fast = compiled(l, X);
   if (fast !== null) {
-    const four = (rows.rows + 3) & ~3, { places: [pl, px], views: [vl, vx] } = room(fast, s * s, four * s);
-    vl!.set(l);
-    vx!.set(X);
-    vx!.fill(0, X.length);
-    fast.forwardSolve(pl!, px!, four, s);
-    X.set(vx!.subarray(0, X.length));
+    fast.forwardSolve(l.byteOffset, X.byteOffset, rows.rows, s, Number(symmetric));
     return rows;
   }
   let r = 0;

@@ -1,7 +1,7 @@
 /** The noise of Z'Z: independent Gaussian blocks, mapped linearly into one symmetric matrix N (inference/noise_covariance.py). */
 
 import { Encoding } from "./encoding";
-import { zeros, type Matrix } from "./matrix";
+import { raw, timesTransposed, timesVector, zeros, type Matrix } from "./matrix";
 
 export class BlockNoise {
   private readonly of: Int32Array;
@@ -65,55 +65,113 @@ export class BlockNoise {
     return M;
   }
 
+  /** P t. */
+  centred(t: Float64Array): Float64Array {
+    return this.centredRows({ rows: 1, cols: t.length, data: t.slice() }).data;
+  }
+
+  /** F P in place. */
+  centredRows(F: Matrix): Matrix {
+    const p = F.cols, X = F.data;
+    this.encoding.blocks.forEach((b, j) => {
+      if (!b.table) return;
+      const { start, stop } = this.encoding.spans[j]!;
+      for (let i = 0; i < F.rows; i++) {
+        let mean = 0;
+        for (let at = i * p + start; at < i * p + stop; at++) mean += X[at]! / b.rows;
+        for (let at = i * p + start; at < i * p + stop; at++) X[at]! -= mean;
+      }
+    });
+    return F;
+  }
+
   /** E[N M N] for symmetric M, which it overwrites, "p p". */
   covariance(M: Matrix): Matrix {
     return this.covarianceOfCentred(this.centre(M));
   }
 
-  /** The same for M = P M P. */
+  /** The same for M = P M P.
+   *
+   * Of a one-hot block with first moments of variance σ² its own rows get σ² P (diag(2 M_0j + diag M_jj) − M_jj/m) P.
+   */
   covarianceOfCentred(M: Matrix): Matrix {
     const p = M.cols, K = this.variance.cols, v = this.variance.data, of = this.of, { blocks, spans } = this.encoding;
-    const X = M.data, out = zeros(p, p), C = out.data, factor = new Float64Array(p);
-    const traces = new Float64Array(K), level = new Float64Array(K);
-    for (let i = 0; i < p; i++) traces[of[i]!]! += X[i * p + i]!;
+    const X = M.data, first = X.slice(0, p), diagonal = new Float64Array(p), traces = new Float64Array(K), level = new Float64Array(K);
+    for (let i = 0; i < p; i++) traces[of[i]!]! += diagonal[i] = X[i * p + i]!;
     for (let j = 0; j < K; j++) for (let k = 0; k < K; k++) if (j !== k) level[j]! += v[j * K + k]! * traces[k]!;
-    for (let i = 0, j = -1; i < p; i++) {
-      if (of[i] !== j) {
-        j = of[i]!;
-        const share = v[0]! * blocks[j]!.share;
-        for (let c = 0; c < p; c++) factor[c] = (of[c] === j ? 0 : v[j * K + of[c]!]!) + share * blocks[of[c]!]!.share;
-      }
-      for (let c = 0, at = i * p; c < p; c++, at++) C[at] = factor[c]! * X[at]!;
-    }
+    this.scale(X);
     blocks.forEach((b, i) => {
-      const { start, stop } = spans[i]!, m = b.rows, off = b.table ? 1 / m : 0;
-      for (let r = start; r < stop; r++) {
-        C[r * p + r]! += level[i]!;
-        for (let c = start; c < stop; c++) C[r * p + c]! -= level[i]! * off;
-      }
-      if (i === 0) return;
+      const { start, stop } = spans[i]!, m = b.rows, sigma2 = v[i]!;
       if (!b.table) {
-        const half = v[i * K + i]! / 2;
-        for (let r = start; r < stop; r++) {
-          for (let c = start; c < stop; c++) C[r * p + c]! += half * (X[r * p + c]! + (r === c ? traces[i]! : 0));
-        }
+        const more = level[i]! + (i === 0 ? 0 : (v[i * K + i]! / 2) * traces[i]!);
+        for (let r = start; r < stop; r++) X[r * p + r]! += more;
         return;
       }
-      const first = v[i]!, own = new Float64Array(m * m);
+      const w = Float64Array.from({ length: m }, (_, r) => level[i]! + sigma2 * (2 * first[start + r]! + diagonal[start + r]!));
+      const mean = w.reduce((sum, x) => sum + x, 0) / m;
       for (let r = 0; r < m; r++) {
-        for (let c = 0; c < m; c++) {
-          const P = (r === c ? 1 : 0) - off, at = (start + r) * p;
-          own[r * m + c] = first * P * (X[at]! + X[(start + c) * p]! + X[at + start + c]!);
-        }
-      }
-      doublyCentred(own, m);
-      for (let r = 0; r < m; r++) for (let c = 0; c < m; c++) C[(start + r) * p + start + c]! += own[r * m + c]!;
-      for (let r = start; r < stop; r++) {
-        C[r]! += first * (X[r * p + r]! - traces[i]! / m);
-        C[r * p] = C[r]!;
+        const own = w[r]! - mean, row = (start + r) * p;
+        for (let c = 0, at = row + start; c < m; c++, at++) X[at]! -= (own + w[c]!) / m;
+        X[row + start + r]! += w[r]!;
+        X[row]! += sigma2 * (diagonal[start + r]! - traces[i]! / m);
+        X[start + r] = X[row]!;
       }
     });
-    return out;
+    return M;
+  }
+
+  /** F E[N tt' N] F' for F = F P, "s p", and t = P t.
+   *
+   * tt' times one number for each pair of blocks has the rank of their number K, and the rest of the covariance is diagonal
+   * next to F: a product of s × (p + K + 2) numbers instead of two of p × p.
+   */
+  sandwichOfOuter(F: Matrix, t: Float64Array, out: Matrix): Matrix {
+    const s = F.rows, p = F.cols, K = this.variance.cols, v = this.variance.data, { blocks, spans } = this.encoding;
+    const wide = p + K + 2, left = raw(s, wide), right = raw(s, wide), traces = new Float64Array(K), diagonal = new Float64Array(p);
+    for (let r = 0; r < p; r++) traces[this.of[r]!]! += t[r]! * t[r]!;
+    const sigma2 = Float64Array.from(blocks, (b, j) => (b.table ? v[j]! : 0));
+    blocks.forEach((b, j) => {
+      let level = 0;
+      for (let k = 0; k < K; k++) if (k !== j) level += v[j * K + k]! * traces[k]!;
+      if (!b.table && j > 0) level += (v[j * K + j]! / 2) * traces[j]!;
+      for (let r = spans[j]!.start; r < spans[j]!.stop; r++) diagonal[r] = level + sigma2[j]! * t[r]! * (2 * t[0]! + t[r]!);
+    });
+    const within = zeros(K, K);
+    for (let j = 0; j < K; j++) for (let k = 0; k < K; k++) within.data[j * K + k] = this.factor(j, k);
+    for (let i = 0; i < s; i++) {
+      const from = i * p, to = i * wide, z = right.data.subarray(to + p, to + p + K).fill(0);
+      let y = 0;
+      for (let r = 0; r < p; r++) {
+        const f = F.data[from + r]!, j = this.of[r]!;
+        right.data[to + r] = f;
+        left.data[to + r] = f * diagonal[r]!;
+        z[j]! += f * t[r]!;
+        y += sigma2[j]! * f * t[r]! * t[r]!;
+      }
+      left.data.set(timesVector(within, z), to + p);
+      left.data[to + p + K] = right.data[to + p + K + 1] = y;
+      left.data[to + p + K + 1] = right.data[to + p + K] = F.data[from]!;
+    }
+    return timesTransposed(left, right, true, out);
+  }
+
+  /** What M of the blocks j and k is multiplied by in E[N M N]. */
+  private factor(j: number, k: number): number {
+    const K = this.variance.cols, v = this.variance.data, b = this.encoding.blocks[j]!;
+    const pair = j !== k ? v[j * K + k]! : j === 0 ? 0 : b.table ? -v[j]! / b.rows : v[j * K + j]! / 2;
+    return pair + v[0]! * b.share * this.encoding.blocks[k]!.share;
+  }
+
+  /** Times `factor`, entry by entry. */
+  private scale(X: Float64Array): void {
+    const p = this.encoding.size, of = this.of, factor = new Float64Array(p);
+    for (let i = 0, at = 0, j = -1; i < p; i++) {
+      if (of[i] !== j) {
+        j = of[i]!;
+        for (let c = 0; c < p; c++) factor[c] = c > 0 && of[c] === of[c - 1] ? factor[c - 1]! : this.factor(j, of[c]!);
+      }
+      for (let c = 0; c < p; c++, at++) X[at]! *= factor[c]!;
+    }
   }
 
   /** E[N tr QN] for symmetric Q, which it overwrites: tr(Q'·) of it is the covariance of tr QN and tr Q'N, "p p". */

@@ -2,9 +2,9 @@
 
 import { eigen, tridiagonal } from "./eigen";
 import { folded, residual, type Equations } from "./equations";
+import { scratch } from "./kernel";
 import {
-  backwardSolve, cholesky, dot, forwardSolve, forwardVector, timesTransposed, timesVector, transposed, transposedTimesVector, zeros,
-  type Matrix,
+  backwardSolve, cholesky, copied, dot, forms, forwardSolve, forwardVector, raw, timesTransposed, timesVector, transposed, zeros, type Matrix,
 } from "./matrix";
 import type { BlockNoise } from "./noise";
 import { GRID, LogSum } from "./solve";
@@ -15,11 +15,9 @@ const LIKELIHOOD_DROP = 2.71;
 const FLAT = 10;
 
 export interface Reading {
-  /** E, "q s": the seen directions, g = E'b̃. */
+  /** E', "s q": the seen directions, g = E'b̃. */
   readonly sight: Matrix;
   readonly g: Float64Array;
-  /** A', "q s". */
-  readonly At: Matrix;
   readonly C: Matrix;
   /** The part of C that comes from not knowing β, "s s". */
   readonly own: Matrix;
@@ -27,7 +25,7 @@ export interface Reading {
   /** Variances of the prior, at its widest, "q". */
   readonly prior: Float64Array;
   readonly gain: Matrix;
-  /** What a posterior variance is made of: V = prior − rows·rows', "q s". */
+  /** What the release takes from the prior's covariance: V = prior − learned, "q q". */
   readonly learned: Matrix;
   readonly mean: Float64Array;
   /** The most likely prior variance over the widest. */
@@ -45,132 +43,117 @@ export interface Estimates {
 }
 
 export function reading(e: Equations, noise: BlockNoise): Reading {
-  const q = e.b.length, p = e.G.rows, level = noise.level;
-  const unit = folded(e, level, true).map((v) => 1 / Math.sqrt(v)), scaled = zeros(q, q), H = e.H.data;
-  for (let i = 0; i < q; i++) {
-    const own = unit[i]!;
-    for (let j = 0, at = i * q; j < q; j++, at++) scaled.data[at] = H[at]! * own * unit[j]!;
+  const q = e.b.length, p = e.G.rows, { sight, A, eigenvalues } = seen(e, noise), s = eigenvalues.length;
+  const At = transposed(A), F = timesBasis(e, noise, sight), g = timesVector(sight, e.b), fixed = e.intercept ? 1 : 0;
+  const free = rowsFrom(At, fixed), Af = transposed(free), AA = timesTransposed(Af, Af, true), constant = fixed ? At.data.slice(0, s) : null;
+  const prior = (t: number) => new Float64Array(q).fill(t).fill(FLAT, 0, fixed);
+  const C = raw(s, s), L = raw(s, s), known = raw(q, s), learned = raw(q, q), M = raw(p, p), half = raw(s, p);
+  const posterior = (variances: Float64Array): void => {
+    cholesky(spread(AA, constant, variances, C, L), L);
+    forwardSolve(L, timesPrior(At, variances, known));
+    timesTransposed(known, known, true, learned);
+  };
+  let mean: Float64Array = new Float64Array(q), t = residual(e, mean), likely = new Float64Array(q), deviance: readonly number[] = [];
+  for (let round = 0; round < ROUNDS; round++) {
+    t = noise.centred(residual(e, mean));
+    if (round === 0) noise.sandwichOfOuter(F, t, C);
+    else timesTransposed(timesTransposed(F, noise.covarianceOfCentred(plusOuter(unknown(e, noise, likely, learned, M), t)), false, half), F, true, C);
+    deviance = q > fixed ? scratch(() => deviances(AA, constant, g, C)) : [];
+    likely = prior(mostLikely(deviance, 0));
+    posterior(likely);
+    mean = timesVector(known, forwardVector(L, g.slice()));
   }
-  const { values, vectors } = eigen(scaled);
-  const size = values.reduce((a, v) => Math.max(a, Math.abs(v)), 0);
-  const free = values.reduce((count, v) => count + (Math.abs(v) > 1e-9 * size ? 1 : 0), 0);
-  const seen = Array.from(values.keys()).filter((i) => values[i]! > EDGE * Math.sqrt(free));
-  const s = seen.length, eigenvalues = Float64Array.from(seen, (i) => values[i]!), columns = Int32Array.from(seen);
-  const sight = zeros(q, s), At = zeros(q, s), U = vectors.data;
-  for (let k = 0; k < q; k++) {
-    const own = unit[k]!, inverse = 1 / own;
-    for (let j = 0, at = k * s; j < s; j++, at++) {
-      const u = U[k * q + columns[j]!]!;
-      sight.data[at] = own * u;
-      At.data[at] = eigenvalues[j]! * u * inverse;
+  const own = noise.sandwichOfOuter(F, t, raw(s, s)), widest = prior(mostLikely(deviance, LIKELIHOOD_DROP)), X = own.data, Y = C.data;
+  for (let i = 0; i < s * s; i++) X[i] = Y[i]! - X[i]!;
+  posterior(widest);
+  const ratio = likely[q - 1]! / widest[q - 1]!;
+  return { sight, g, C, own, eigenvalues, prior: widest, gain: backwardSolve(L, known), learned, mean, likely: ratio };
+}
+
+/** E', A "s q" and Λ of the directions that are seen. */
+function seen(e: Equations, noise: BlockNoise): { readonly sight: Matrix; readonly A: Matrix; readonly eigenvalues: Float64Array } {
+  const q = e.b.length, unit = folded(e, noise.level, true).map((v) => 1 / Math.sqrt(v)), scaled = copied(e.H), H = scaled.data;
+  for (let i = 0, at = 0; i < q; i++) for (let j = 0, own = unit[i]!; j < q; j++, at++) H[at]! *= own * unit[j]!;
+  const { values, vectors } = eigen(scaled, (all) => {
+    const size = all.reduce((a, v) => Math.max(a, Math.abs(v)), 0);
+    const edge = EDGE * Math.sqrt(all.reduce((count, v) => count + (Math.abs(v) > 1e-9 * size ? 1 : 0), 0));
+    return (v) => v > edge;
+  });
+  const s = values.length, U = vectors.data, A = raw(s, q);
+  for (let j = 0, at = 0; j < s; j++) {
+    const value = values[j]!;
+    for (let k = 0; k < q; k++, at++) {
+      A.data[at] = (value * U[at]!) / unit[k]!;
+      U[at]! *= unit[k]!;
     }
   }
-  const g = transposedTimesVector(sight, e.b);
-  const F = transposed(timesTransposedBasis(e, sight));
-  const fixed = e.intercept ? 1 : 0, free_ = rowsFrom(At, fixed), AA = gram(free_);
-  const constant = fixed ? At.data.slice(0, s) : null;
-
-  const prior = (C: Matrix, drop: number): Float64Array => {
-    const t = q > fixed ? varianceOfCoefficients(AA, constant, g, C, drop) : 1;
-    return new Float64Array(q).fill(t).map((v, i) => (i < fixed ? FLAT : v));
-  };
-  let mean: Float64Array = new Float64Array(q), learned: Matrix | null = null, likely: Float64Array = new Float64Array(q);
-  let C = zeros(s, s), own = zeros(s, s);
-  for (let round = 0; round < ROUNDS; round++) {
-    const t = centred(noise, residual(e, mean));
-    const doubt = learned === null ? zeros(p, p) : unknown(e, noise, likely, learned);
-    if (round === ROUNDS - 1) own = sandwich(F, noise.covarianceOfCentred(doubt));
-    C = sandwich(F, noise.covarianceOfCentred(plusOuter(doubt, t)));
-    likely = prior(C, 0);
-    const S = cholesky(spread(AA, constant, likely, C));
-    learned = forwardSolve(S, timesPrior(At, likely));
-    mean = timesVector(learned, forwardVector(S, g.slice()));
-  }
-  const widest = prior(C, LIKELIHOOD_DROP), S = cholesky(spread(AA, constant, widest, C));
-  learned = forwardSolve(S, timesPrior(At, widest));
-  const gain = backwardSolve(S, { ...learned, data: learned.data.slice() });
-  return { sight, g, At, C, own, eigenvalues, prior: widest, gain, learned, mean, likely: likely[q - 1]! / widest[q - 1]! };
+  return { sight: vectors, A, eigenvalues: values };
 }
 
 /** c'β for each row of c by itself, the prior on it taken away again. */
 export function read(r: Reading, c: Matrix): Estimates {
-  const k = c.rows, q = c.cols, s = r.g.length, weights = sparseTimes(c, r.gain), known = sparseTimes(c, r.learned);
+  const k = c.rows, q = c.cols, s = r.g.length, weights = sparseTimes(c, r.gain), known = sparseTimes(c, r.learned), prior = new Float64Array(k);
   for (let i = 0; i < k; i++) {
-    let before = 0;
-    for (let j = 0; j < q; j++) before += c.data[i * q + j]! ** 2 * r.prior[j]!;
-    let learned = 0;
-    for (let j = 0; j < s; j++) learned += known.data[i * s + j]! ** 2;
-    const rho = Math.min((before - learned) / (before > 0 ? before : 1), 1 - 1e-12);
-    for (let j = 0; j < s; j++) weights.data[i * s + j]! /= 1 - rho;
-  }
-  const explained = timesTransposed(weights, r.At), through = timesTransposed(weights, r.C), apart = timesTransposed(weights, r.own);
-  const noise = new Float64Array(k), own = new Float64Array(k), prior = new Float64Array(k);
-  for (let i = 0; i < k; i++) {
-    for (let j = 0; j < s; j++) {
-      noise[i]! += weights.data[i * s + j]! * through.data[i * s + j]!;
-      own[i]! += weights.data[i * s + j]! * apart.data[i * s + j]!;
+    let before = 0, learned = 0;
+    for (let j = 0, at = i * q; j < q; j++, at++) {
+      const f = c.data[at]!;
+      before += f * f * r.prior[j]!;
+      learned += f * known.data[at]!;
     }
-    for (let j = 0; j < q; j++) prior[i]! += (c.data[i * q + j]! - explained.data[i * q + j]!) ** 2 * r.prior[j]!;
+    const factor = 1 / (1 - Math.min((before - learned) / (before > 0 ? before : 1), 1 - 1e-12));
+    for (let j = 0, at = i * s; j < s; j++, at++) weights.data[at]! *= factor;
+    for (let j = 0, at = i * q; j < q; j++, at++) prior[i]! += (c.data[at]! - (factor * known.data[at]!) / r.prior[j]!) ** 2 * r.prior[j]!;
   }
+  const noise = forms(weights, r.C), own = forms(weights, r.own);
   return { estimate: timesVector(weights, r.g), weights, noise, own, prior, variance: noise.map((v, i) => v + r.likely * prior[i]!) };
 }
 
 /** c a for a matrix c with few entries. */
 export function sparseTimes(c: Matrix, a: Matrix): Matrix {
-  const out = zeros(c.rows, a.cols), s = a.cols;
-  for (let i = 0; i < c.rows; i++) {
-    for (let j = 0; j < c.cols; j++) {
-      const f = c.data[i * c.cols + j]!;
-      if (f !== 0) for (let l = 0; l < s; l++) out.data[i * s + l]! += f * a.data[j * s + l]!;
+  const s = a.cols, q = c.cols, X = a.data, out = zeros(c.rows, s), Y = out.data;
+  for (let i = 0, at = 0; i < c.rows; i++) {
+    for (let j = 0; j < q; j++, at++) {
+      const f = c.data[at]!;
+      if (f !== 0) for (let l = 0, from = j * s, to = i * s; l < s; l++) Y[to++]! += f * X[from++]!;
     }
   }
   return out;
 }
 
-/** R E, "p s". */
-function timesTransposedBasis(e: Equations, sight: Matrix): Matrix {
-  const s = sight.cols, out = zeros(e.G.rows, s);
-  if (!e.selects) return timesTransposed(e.basis, transposed(sight));
-  e.features.forEach((row, i) => out.data.set(sight.data.subarray(i * s, (i + 1) * s), row * s));
+/** E'R'P, "s p". */
+function timesBasis(e: Equations, noise: BlockNoise, sight: Matrix): Matrix {
+  if (!e.selects) return noise.centredRows(timesTransposed(sight, e.basis));
+  const s = sight.rows, q = sight.cols, p = e.G.rows, out = zeros(s, p), place = Int32Array.from(e.features);
+  for (let i = 0, at = 0; i < s; i++) for (let j = 0, row = i * p; j < q; j++, at++) out.data[row + place[j]!] = sight.data[at]!;
   return out;
 }
 
 /** a + tt', in place. */
 function plusOuter(a: Matrix, t: Float64Array): Matrix {
   const p = t.length, data = a.data;
-  for (let i = 0; i < p; i++) {
+  for (let i = 0, at = 0; i < p; i++) {
     const f = t[i]!;
-    for (let j = 0, at = i * p; j < p; j++, at++) data[at]! += f * t[j]!;
+    for (let j = 0; j < p; j++, at++) data[at]! += f * t[j]!;
   }
   return a;
 }
 
-/** P t. */
-function centred(noise: BlockNoise, t: Float64Array): Float64Array {
-  const out = t.slice();
-  noise.encoding.blocks.forEach((b, i) => {
-    if (!b.table) return;
-    const { start, stop } = noise.encoding.spans[i]!, mean = out.subarray(start, stop).reduce((sum, v) => sum + v, 0) / b.rows;
-    for (let r = start; r < stop; r++) out[r]! -= mean;
-  });
-  return out;
-}
-
-/** P R V R' P, V = diag(prior) − learned·learned', "p p".
+/** P R V R' P, V = diag(prior) − learned, "p p".
  *
  * Where R selects rows, seen directions add up to 0 over each one-hot block, so what is learned is centred as it is, and P
  * comes in through the prior alone, which has one value in each block.
  */
-function unknown(e: Equations, noise: BlockNoise, prior: Float64Array, learned: Matrix): Matrix {
-  const q = prior.length, p = e.G.rows, V = timesTransposed(learned, learned, true).data, out = zeros(p, p), M = out.data;
+function unknown(e: Equations, noise: BlockNoise, prior: Float64Array, learned: Matrix, out: Matrix): Matrix {
+  const q = prior.length, p = e.G.rows, V = learned.data, M = out.data;
   if (!e.selects) {
     for (let i = 0; i < q; i++) for (let j = 0; j < q; j++) V[i * q + j] = (i === j ? prior[i]! : 0) - V[i * q + j]!;
-    return noise.centre(timesTransposed(timesTransposed(e.basis, { rows: q, cols: q, data: V }), e.basis, true));
+    return noise.centre(timesTransposed(timesTransposed(e.basis, learned), e.basis, true, out));
   }
   const place = Int32Array.from(e.features);
-  for (let i = 0; i < q; i++) {
+  M.fill(0);
+  for (let i = 0, at = 0; i < q; i++) {
     const row = place[i]! * p;
-    for (let j = 0, at = i * q; j < q; j++, at++) M[row + place[j]!] = -V[at]!;
+    for (let j = 0; j < q; j++, at++) M[row + place[j]!] = -V[at]!;
   }
   e.encoding.blocks.forEach((b, i) => {
     const { start, stop } = e.encoding.spans[i]!, share = b.table ? 1 / b.rows : 0;
@@ -183,26 +166,20 @@ function unknown(e: Equations, noise: BlockNoise, prior: Float64Array, learned: 
   return out;
 }
 
-/** F'MF for F given by its transpose, M symmetric. */
-function sandwich(Ft: Matrix, M: Matrix): Matrix {
-  return timesTransposed(timesTransposed(Ft, M), Ft, true);
-}
-
 /** AΠA' + C. */
-function spread(AA: Matrix, constant: Float64Array | null, prior: Float64Array, C: Matrix): Matrix {
-  const s = C.rows, out = zeros(s, s), t = prior[prior.length - 1]!;
-  for (let i = 0; i < s; i++) {
-    for (let j = 0; j < s; j++) {
-      const first = constant ? prior[0]! * constant[i]! * constant[j]! : 0;
-      out.data[i * s + j] = t * AA.data[i * s + j]! + first + C.data[i * s + j]!;
-    }
+function spread(AA: Matrix, constant: Float64Array | null, prior: Float64Array, C: Matrix, out: Matrix): Matrix {
+  const s = C.rows, X = out.data, Y = AA.data, Z = C.data, t = prior[prior.length - 1]!;
+  for (let i = 0, at = 0; i < s; i++) {
+    const first = constant ? prior[0]! * constant[i]! : 0;
+    for (let j = 0; j < s; j++, at++) X[at] = t * Y[at]! + Z[at]! + (constant ? first * constant[j]! : 0);
   }
   return out;
 }
 
-function timesPrior(At: Matrix, prior: Float64Array): Matrix {
-  const s = At.cols, out = zeros(At.rows, s);
-  for (let k = 0; k < At.rows; k++) for (let j = 0; j < s; j++) out.data[k * s + j] = At.data[k * s + j]! * prior[k]!;
+/** ΠA'. */
+function timesPrior(At: Matrix, prior: Float64Array, out: Matrix): Matrix {
+  const s = At.cols, X = out.data, Y = At.data;
+  for (let k = 0, at = 0; k < At.rows; k++) for (let j = 0, f = prior[k]!; j < s; j++, at++) X[at] = Y[at]! * f;
   return out;
 }
 
@@ -210,35 +187,34 @@ function rowsFrom(a: Matrix, from: number): Matrix {
   return { rows: a.rows - from, cols: a.cols, data: a.data.subarray(from * a.cols) };
 }
 
-function gram(a: Matrix): Matrix {
-  const t = transposed(a);
-  return timesTransposed(t, t, true);
+/** The largest τ² of the grid whose deviance is within `drop` of the least; 1 where there is nothing to tell it by. */
+function mostLikely(deviance: readonly number[], drop: number): number {
+  const least = Math.min(...deviance);
+  return deviance.length ? GRID[deviance.findLastIndex((v) => v <= least + drop)]! : 1;
 }
 
-/** The largest τ² in g ~ N(constant · anything, τ²AA' + C) whose deviance is within `drop` of the least.
+/** Deviances of g ~ N(constant · anything, τ²AA' + C), one for each τ² of the grid, up to a number that they share.
  *
  * With C = LL', K = L⁻¹AA'L⁻ᵀ and y = L⁻¹g, both freed of the constant, the deviance is log|τ²K + I| + y'(τ²K + I)⁻¹y; in the
  * tridiagonal form of K each τ² takes one pass over its diagonals.
  */
-function varianceOfCoefficients(AA: Matrix, constant: Float64Array | null, g: Float64Array, C: Matrix, drop: number): number {
+function deviances(AA: Matrix, constant: Float64Array | null, g: Float64Array, C: Matrix): readonly number[] {
   const s = C.rows;
-  if (s === 0) return 1;
-  const L = cholesky(C);
-  const half = forwardSolve(L, { ...AA, data: AA.data.slice() });
-  const K = forwardSolve(L, transposed(half)), y = forwardVector(L, g.slice());
+  if (s === 0) return [];
+  const L = cholesky(C), K = forwardSolve(L, transposed(forwardSolve(L, copied(AA))), true), y = forwardVector(L, g.slice());
   if (constant) {
     const f = forwardVector(L, constant.slice()), norm = Math.sqrt(dot(f, f));
     for (let i = 0; i < s; i++) f[i]! /= norm;
-    const Kf = timesVector(K, f), fKf = dot(f, Kf), fy = dot(f, y);
-    for (let i = 0; i < s; i++) {
-      for (let j = 0; j < s; j++) K.data[i * s + j]! -= f[i]! * Kf[j]! + Kf[i]! * f[j]! - fKf * f[i]! * f[j]!;
-      y[i]! -= fy * f[i]!;
+    const Kf = timesVector(K, f), fKf = dot(f, Kf), fy = dot(f, y), X = K.data;
+    for (let i = 0; i < s; i++) Kf[i]! -= (fKf / 2) * f[i]!;
+    for (let i = 0, at = 0; i < s; i++) {
+      const fi = f[i]!, ki = Kf[i]!;
+      for (let j = 0; j < s; j++, at++) X[at]! -= fi * Kf[j]! + ki * f[j]!;
+      y[i]! -= fy * fi;
     }
   }
   const T = tridiagonal(K), turned = reflected(T.reflectors, T.beta, y);
-  const deviance = GRID.map((t) => devianceAt(T.d, T.e, turned, t));
-  const least = Math.min(...deviance);
-  return GRID[deviance.findLastIndex((v) => v <= least + drop)]!;
+  return GRID.map((t) => devianceAt(T.d, T.e, turned, t));
 }
 
 /** Q'y for the reflectors of Q, first to last. */

@@ -22,31 +22,32 @@ export function solution(e: Equations): Float64Array {
 
 function floored(H: Matrix, b: Float64Array, total: number): Float64Array {
   const { values, vectors } = eigen(H), floor = FLOOR_SHARE * Math.max(total, 1);
-  const g = transposedTimesVector(vectors, b);
-  return timesVector(vectors, g.map((v, i) => v / Math.max(values[i]!, floor)));
+  return transposedTimesVector(vectors, timesVector(vectors, b).map((v, i) => v / Math.max(values[i]!, floor)));
 }
 
+/** Directions that no record can take have no part in it: their eigenvalues are 0 but for rounding. */
 function empiricalBayes(H: Matrix, b: Float64Array, varH: Matrix, varB: Float64Array): Float64Array {
-  const q = H.rows, { values, vectors } = eigen(H), U = vectors.data;
-  const largest = values.reduce((a, v) => Math.max(a, v), 0), size = values.reduce((a, v) => Math.max(a, Math.abs(v)), 0);
-  let level = 0;
-  for (let i = 0; i < q; i++) {
-    let sum = 0;
-    for (let j = 0; j < q; j++) sum += varH.data[i * q + j]!;
-    level = Math.max(level, sum);
-  }
-  const floor = Math.max(Math.sqrt(level) / 2, largest * 1e-12), g = transposedTimesVector(vectors, b);
-  const h = values.map((v) => Math.max(v, floor)), live = Array.from(values, (v) => Math.abs(v) > 1e-9 * size);
+  const q = H.rows, { values, vectors } = eigen(H, live), U = vectors.data, s = values.length;
+  const level = timesVector(varH, new Float64Array(q).fill(1)).reduce((a, v) => Math.max(a, v), 0);
+  const floor = Math.max(Math.sqrt(level) / 2, values.reduce((a, v) => Math.max(a, v), 0) * 1e-12), g = timesVector(vectors, b);
+  const h = values.map((v) => Math.max(v, floor));
   let theta: Float64Array = new Float64Array(q);
   for (let round = 0; round < ROUNDS; round++) {
-    const moved = timesVector(varH, theta.map((v) => v * v)), s2 = new Float64Array(q);
-    for (let k = 0; k < q; k++) {
-      const f = varB[k]! + moved[k]!;
-      for (let i = 0, at = k * q; i < q; i++, at++) s2[i]! += U[at]! * U[at]! * f;
+    const moved = timesVector(varH, theta.map((v) => v * v)), s2 = new Float64Array(s);
+    for (let k = 0; k < q; k++) moved[k]! += varB[k]!;
+    for (let i = 0, at = 0; i < s; i++) {
+      let sum = 0;
+      for (let k = 0; k < q; k++, at++) sum += U[at]! * U[at]! * moved[k]!;
+      s2[i] = sum;
     }
-    theta = timesVector(vectors, posterior(h, g, s2, live));
+    theta = transposedTimesVector(vectors, posterior(h, g, s2));
   }
   return theta;
+}
+
+function live(values: Float64Array): (value: number) => boolean {
+  const size = values.reduce((a, v) => Math.max(a, Math.abs(v)), 0);
+  return (v) => Math.abs(v) > 1e-9 * size;
 }
 
 /** Σ log x of positive numbers: the logarithm of their product, taken whenever that gets too large or too small. */
@@ -67,20 +68,19 @@ export class LogSum {
   }
 }
 
-/** Posterior means under the prior variance of greatest marginal likelihood; directions that no record can take have none. */
-function posterior(h: Float64Array, g: Float64Array, s2: Float64Array, live: readonly boolean[]): Float64Array {
+/** Posterior means under the prior variance of greatest marginal likelihood. */
+function posterior(h: Float64Array, g: Float64Array, s2: Float64Array): Float64Array {
   let best = Infinity, t = GRID[0]!;
-  const kept = h.filter((_, i) => live[i]), squares = g.filter((_, i) => live[i]).map((v) => v * v), spread = s2.filter((_, i) => live[i]);
   for (const candidate of GRID) {
     const log = new LogSum();
     let deviance = 0;
-    for (let i = 0; i < kept.length; i++) {
-      const variance = kept[i]! * kept[i]! * candidate + spread[i]!;
+    for (let i = 0; i < h.length; i++) {
+      const variance = h[i]! * h[i]! * candidate + s2[i]!;
       log.add(variance);
-      deviance += squares[i]! / variance;
+      deviance += (g[i]! * g[i]!) / variance;
     }
     deviance += log.value;
     if (deviance < best) [best, t] = [deviance, candidate];
   }
-  return h.map((v, i) => (live[i] ? (v * t * g[i]!) / (v * v * t + s2[i]!) : 0));
+  return h.map((v, i) => (v * t * g[i]!) / (v * v * t + s2[i]!));
 }
