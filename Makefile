@@ -91,7 +91,7 @@ audit: .venv/.dev
 	$(BIN)/python benchmarks/audit.py
 
 mutants: .venv/.dev
-	$(BIN)/python benchmarks/mutants.py -o benchmarks/results/mutants.md
+	$(BIN)/python benchmarks/mutants.py
 
 fuzz: .venv/.dev
 	$(BIN)/python benchmarks/fuzz.py --fresh

@@ -2,12 +2,15 @@
 
 python benchmarks/mutants.py               all of them, and the score; exit code 1 if one survives
 python benchmarks/mutants.py --only ledger    those whose name or file holds a word
+
+What is found is kept as lines of results/mutants.jsonl, and the report is made of the newest line of each mutant. A line of a
+mutant that has changed since does not count.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import hashlib
 import os
 import shutil
 import subprocess
@@ -18,10 +21,9 @@ import tomllib
 from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from runs import RESULTS, ROOT, Run, append, circumstances, made, runs
+
 CATALOGUE = ROOT / "tests" / "mutants" / "catalogue.toml"
-KEPT = ROOT / "build" / "mutants.json"
-"""What earlier runs found, so that the report may be made of several."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +35,11 @@ class Mutant:
     old: str | list[str]
     new: str | list[str]
     tests: list[str]
+
+    @property
+    def planted(self) -> str:
+        """A digest of what is planted where: the same for as long as a finding is about this mutant."""
+        return hashlib.sha256(repr((self.file, self.edits)).encode()).hexdigest()[:16]
 
     @property
     def edits(self) -> list[tuple[str, str]]:
@@ -100,35 +107,42 @@ def copied(folder: Path) -> Path:
     return folder
 
 
-def report(kept: dict[str, list[str]]) -> str:
+def newest(found: list[Run]) -> dict[str, Run]:
+    """The newest finding about each mutant of the catalogue as it is."""
+    planted = {m.name: m.planted for m in catalogue()}
+    return {run["name"]: run for run in found if planted.get(run["name"]) == run["planted"]}
+
+
+def report(kept: dict[str, Run]) -> str:
     mutants = catalogue()
-    caught = sum(kept.get(m.name, [""])[0] == "caught" for m in mutants)
+    caught = sum(kept.get(m.name, {}).get("verdict") == "caught" for m in mutants)
     lines = [
         "# Mutants",
         "",
-        f"{caught} of {len(mutants)} planted privacy bugs caught (`tests/mutants/catalogue.toml`). Made by `make mutants`.",
+        f"{caught} of {len(mutants)} planted privacy bugs caught (`tests/mutants/catalogue.toml`). Made by `make mutants` from",
+        "the lines of `mutants.jsonl`.",
         "",
         "| planted bug | in | caught by |",
         "|---|---|---|",
     ]
     for mutant in mutants:
-        verdict, said = kept.get(mutant.name, ["not run", ""])
+        verdict, said = (kept.get(mutant.name, {"verdict": "not run", "said": ""})[name] for name in ("verdict", "said"))
         by = (
             f"`{said.removeprefix('FAILED ').removeprefix('ERROR ').split(' - ')[0]}`"
             if verdict == "caught"
             else f"**{verdict}**"
         )
         lines.append(f"| {mutant.name} | `{mutant.file}` | {by} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, *made(kept.values())]) + "\n"
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--only", default="")
-    arguments.add_argument("-o", "--output", type=Path)
+    arguments.add_argument("-o", "--output", type=Path, default=RESULTS / "mutants.md")
     given = arguments.parse_args()
     chosen = [m for m in catalogue() if given.only in m.name or given.only in m.file]
-    kept: dict[str, list[str]] = json.loads(KEPT.read_text(encoding="utf-8")) if KEPT.exists() else {}
+    store, how, caught = given.output.with_suffix(".jsonl"), circumstances(), 0
     with tempfile.TemporaryDirectory() as name:
         copy = copied(Path(name))
         good, said = passes(copy, sorted({test for m in chosen for test in m.tests}))
@@ -137,14 +151,12 @@ def main() -> None:
         for mutant in chosen:
             start = time.perf_counter()
             found, said = tried(mutant, copy)
-            kept[mutant.name] = ["caught" if found else "survived", said]
-            print(f"{kept[mutant.name][0]:8} {time.perf_counter() - start:5.1f} s  {mutant.name}: {said[:100]}", flush=True)
-    KEPT.parent.mkdir(exist_ok=True)
-    KEPT.write_text(json.dumps(kept), encoding="utf-8")
-    caught = sum(kept[m.name][0] == "caught" for m in chosen)
+            caught += found
+            run = {"name": mutant.name, "planted": mutant.planted, "verdict": "caught" if found else "survived", "said": said}
+            append(store, run | {"seconds": round(time.perf_counter() - start, 1)} | how)
+            print(f"{run['verdict']:8} {time.perf_counter() - start:5.1f} s  {mutant.name}: {said[:100]}", flush=True)
+            given.output.write_text(report(newest(runs(store))), encoding="utf-8")
     print(f"score: {caught} of {len(chosen)}")
-    if given.output:
-        given.output.write_text(report(kept), encoding="utf-8")
     sys.exit(caught < len(chosen))
 
 

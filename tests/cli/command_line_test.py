@@ -205,6 +205,24 @@ def test_ledger_from_budget_to_refusal(run, folder):
     assert run("ledger", "budget", "l.db", "-e", "3", "-d", "1e-6", "--dataset", "survey", "--json").json["epsilon"] == 3.0
 
 
+def test_a_dry_run_says_what_the_ledger_would_leave(run):
+    run("ledger", "budget", "l.db", "--epsilon", "1.2", "--delta", "1e-6", "--dataset", "survey")
+    before = run(*RELEASE, "--ledger", "l.db", "--dry-run", "--json").json["ledger"]["epsilon_left"]
+    assert "would leave ε = 0.6172 for dataset 'survey' in the ledger" in run(*RELEASE, "--ledger", "l.db", "--dry-run").err
+    assert "left: ε = 0.6172 for dataset 'survey'" in run(*RELEASE, "--ledger", "l.db").err
+    assert run("ledger", "show", "l.db", "--json").json[0]["epsilon_left"] == before
+    assert "no ledger keeps count" in run(*RELEASE, "--dry-run", "-o", "other.ddssp").err
+
+
+def test_a_name_in_no_ledger_is_refused(run, folder):
+    got = run(*RELEASE, "--dataset", "survey", "-o", "r.ddssp")
+    assert (got.code, got.err) == (
+        2,
+        "error: dataset is a name in a ledger, got 'survey' without one; add --ledger, or leave --dataset out.\n",
+    )
+    assert "r.ddssp" not in files(folder)
+
+
 def test_a_dry_run_asks_the_ledger_too(run):
     run("ledger", "budget", "l.db", "--epsilon", "0.5", "--delta", "1e-6", "--dataset", "survey")
     assert run(*RELEASE, "--ledger", "l.db", "--dry-run").code == 3

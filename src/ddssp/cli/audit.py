@@ -24,7 +24,7 @@ def audit(
     """Attack releases of made-up rows with this machine's noise, and with 0.7 of it; exit code 2 if a claim is broken."""
     from ddssp.audit.bound import finding
     from ddssp.audit.worlds import AUDITS, Weakened, claim
-    from ddssp.cli.show import emit_json, emit_table, number
+    from ddssp.cli.show import emit_json, emit_table, note, number
     from ddssp.curate import product_noise
     from ddssp.privacy.budget import Budget
 
@@ -74,5 +74,8 @@ def audit(
             rows,
             text=("claim", "twin caught"),
         )
+        note("μ measures loss (Gaussian differential privacy): what ε and δ allow, and what the attack has shown to be lost")
+        if unnoticed := ", ".join(own.name for own, twin in found if not twin.caught):
+            note(f"the twin with 0.7 of the noise went unnoticed in {unnoticed}, so `kept` says little there: try more --runs")
     if any(own.caught for own, _ in found):
         raise typer.Exit(2)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def register(app: typer.Typer) -> None:
-    ledger = typer.Typer(no_args_is_help=True, help="What each dataset may spend and has spent.")
+    ledger = typer.Typer(no_args_is_help=True, help="The file that adds up what each dataset has spent, up to a ceiling.")
     ledger.command("budget")(budget)
     ledger.command("show")(show)
     ledger.command("verify")(verify)
@@ -26,8 +26,8 @@ LedgerFile = Annotated[Path, typer.Argument(help="Ledger file.", metavar="LEDGER
 
 def budget(
     ledger: LedgerFile,
-    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="Ceiling ε.")],
-    delta: Annotated[float, typer.Option("--delta", "-d", help="Ceiling δ.")],
+    epsilon: Annotated[float, typer.Option("--epsilon", "-e", help="ε that all releases together may cost.")],
+    delta: Annotated[float, typer.Option("--delta", "-d", help="δ that all releases together may cost.")],
     dataset: Annotated[str, typer.Option(help="The dataset's name; a release's default is its schema's name.")] = "dataset",
     unit: Annotated[
         str | None, typer.Option(help="Column that names the person, if the ceiling is for people and not for rows.")
@@ -47,7 +47,7 @@ def budget(
 
 
 def show(ledger: LedgerFile, json: Json = False) -> None:
-    """Show ceilings, spending and every reservation."""
+    """Show ceilings, spending and every reservation; `left ε` is what the next release at that δ may ask for."""
     from ddssp.cli.show import emit_json, emit_table, note
     from ddssp.privacy.ledger import Ledger
 

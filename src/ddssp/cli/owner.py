@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -76,6 +77,8 @@ def release(
         unit=unit,
         max_rows=max_rows,
     )
+    if dataset is not None and ledger is None:
+        raise ValueError(f"dataset is a name in a ledger, got {dataset!r} without one; add --ledger, or leave --dataset out.")
     beside = {} if ledger is None else {f"ledger's {end}": f"{ledger}{end}" for end in ("-wal", "-shm", "-journal")}
     _require_output(output, ".ddssp", force, data=data, schema=schema, ledger=ledger, **beside)
     key = None if sign is None else _signing_key(sign, output, force)
@@ -84,6 +87,7 @@ def release(
     if unit is not None:
         require_unit(unit, present)
     curate.require_covered(plan)
+    left = _left(plan)
     summary = {
         "mechanism": plan.mechanism.name,
         "epsilon": plan.budget.epsilon,
@@ -96,7 +100,7 @@ def release(
         "engine": curate.engine_of(data, reading),
         "draws": plan.cost.draws,
         "memory": plan.cost.bytes,
-        "ledger": None if ledger is None else {"file": str(ledger), "dataset": plan.dataset},
+        "ledger": None if ledger is None else {"file": str(ledger), "dataset": plan.dataset, "epsilon_left": left},
         "schema_changed": curate.schema_changed(plan),
         "output": str(output),
         "dry_run": dry_run,
@@ -110,7 +114,8 @@ def release(
         _preview(plan, report, records, dry_run, force)
     if dry_run:
         emit_json(summary) if json else note(
-            f"would spend {_spend(plan)}\nwould take {plan.cost}, read by {summary['engine']}\nnothing was read, drawn or spent"
+            f"would spend {_spend(plan)}\n{_rest(plan, left, 'would leave')}\n"
+            f"would take {plan.cost}, read by {summary['engine']}\nnothing was read, drawn or spent"
         )
         return
     with progress() as tell:
@@ -123,7 +128,8 @@ def release(
     fitted = made.fitted
     request = "--target COLUMN" if fitted is None else f"--target {fitted.target} --model {fitted.model}"
     emit_json(summary) if json else note(
-        f"spent {_spend(plan)}; read by {summary['engine']}\nwrote {output}; next: ddssp fit {output} {request}"
+        f"spent {_spend(plan)}; read by {summary['engine']}\n{_rest(plan, left, 'left:')}\n"
+        f"wrote {output}; next: ddssp fit {output} {request}"
     )
 
 
@@ -195,6 +201,18 @@ def _spend(plan: Plan) -> str:
         f"ε = {plan.budget.epsilon:g} at δ = {plan.budget.delta:g} (ρ = {float(plan.budget.rho):.6g}) "
         f"on {plan.mechanism.name}; protects each {plan.schema.unit} ({_neighbours(plan)})"
     )
+
+
+def _left(plan: Plan) -> float | None:
+    """The ε that the ledger will leave after the release, at the ceiling's δ; None without a ledger."""
+    if plan.ledger is None:
+        return None
+    account = next(a for a in plan.ledger.datasets() if a.dataset == plan.dataset)
+    return replace(account, spent=account.spent + plan.budget.rho).epsilon_left
+
+
+def _rest(plan: Plan, left: float | None, verb: str) -> str:
+    return "no ledger keeps count" if left is None else f"{verb} ε = {left:.4g} for dataset {plan.dataset!r} in the ledger"
 
 
 def _neighbours(plan: Plan) -> str:

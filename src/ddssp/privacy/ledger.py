@@ -383,4 +383,5 @@ def _translated(error: sqlite3.Error, path: Path) -> LedgerError:
         sqlite3.SQLITE_BUSY: f"be released by other processes within {PATIENCE_S:g} s",
         sqlite3.SQLITE_FULL: "have free space on its disk",
     }.get(code, "be, with its folder, open to this user for reading and writing")
-    return LedgerError(f"ledger must {requirement}, got {path} ({error}).")
+    remedy = ": name another file" if code == sqlite3.SQLITE_NOTADB else ""
+    return LedgerError(f"ledger must {requirement}, got {path} ({error}){remedy}.")

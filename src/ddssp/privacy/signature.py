@@ -83,6 +83,6 @@ def _read(path: Path, loader: str, **options: Any) -> Any:
         with path.open("rb") as file:
             return getattr(serialization, loader)(file.read(2**16), **options)
     except OSError as error:
-        raise SignatureError(f"key {str(path)!r} cannot be read: {type(error).__name__}.") from None
+        raise SignatureError(f"key {str(path)!r} cannot be read ({error.strerror}).") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
         raise SignatureError(f"key {str(path)!r} must be an unencrypted PEM file of Ed25519.") from None
