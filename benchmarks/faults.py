@@ -77,7 +77,7 @@ def report(found: list[Run]) -> str:
         "# Faults",
         "",
         "Made by `make faults` from the lines of `faults.jsonl`: releases by three mechanisms, killed at random among all",
-        "points before and after every ledger write, draw and file operation (`tests/privacy/faults.py`), each ledger used",
+        "points before and after every ledger write, draw and file operation (`tests/privacy/points.py`), each ledger used",
         "until it refuses; and races for the last of a budget (`tests/privacy/kills.py`): each must be won by one, and its",
         "ledger verify.",
         "",

@@ -13,10 +13,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from points import Faults, install, make_release
+
 from ddssp import load
 from ddssp.privacy.budget import BudgetError, rho_of
 from ddssp.privacy.ledger import Kind, Ledger
-from faults import Faults, install, make_release
 
 MECHANISMS = ("moments", "aim", "task")
 EPSILON = 0.5  # three of them fit under the ceiling, and part of a fourth
