@@ -106,8 +106,11 @@ class Release:
 
     @cached_property
     def noise(self) -> BlockNoise | None:
-        """The noise of the moments; None where tables were estimated, whose error is not known."""
-        return None if self.marginals is not None else block_noise(self.measurements, self.encoding)
+        """The noise of the moments; None where tables were estimated, whose error is not known; fails where `moments` does."""
+        if self.marginals is not None:
+            return None
+        _ = self.moments
+        return block_noise(self.measurements, self.encoding)
 
     def linear(
         self,

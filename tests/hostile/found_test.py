@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 from mutations import releases, resealed, sealed
 
+from ddssp.curate import curate, plan
+from ddssp.experiments.noise import SeededNoise
 from ddssp.released import ReleaseError, from_bytes
 from ddssp.schema import Schema, SchemaError
 
@@ -175,3 +177,12 @@ def test_names_from_a_file_reach_the_terminal_escaped(tmp_path: Path) -> None:
     said = got.output + str(got.exception or "")
     assert "\x1b" not in said
     assert "\x07" not in said
+
+
+def test_a_release_without_all_products_says_so_also_when_its_noise_is_asked_for() -> None:
+    schema = Schema(columns={name: {"kind": "boolean"} for name in "xyz"})
+    rows = {"x": [0, 1, 1], "y": [0, 1, 0], "z": [1, 1, 0]}
+    ready = curate(rows, plan(schema, epsilon=1, delta=1e-6, mechanism="task", target="y"), noise=SeededNoise(1))
+    for ask in (lambda: ready.noise, lambda: ready.moments, lambda: ready.linear("x")):
+        with pytest.raises(ReleaseError, match="did not measure the products of all columns"):
+            ask()
