@@ -146,7 +146,7 @@ def of_scale(found: Found) -> Iterator[str]:
         yield f"| {name} | " + " | ".join(f"{s[key]:.{digits}f}" for s in steps.values()) + " |"
     power, disk = found["exponent"], found["disk MB"] / 1000
     yield ""
-    yield f"Time grows as n to the power of {power['wall']:.3f} (wall) or {power['cpu']:.3f} (processor); {disk:.1f} GB on disk."
+    yield f"Time grows as n to the power of {power['wall']:.3f} (wall), {power['cpu']:.3f} (processor); {disk:.1f} GB on disk."
 
 
 def of_releases(found: Found) -> Iterator[str]:

@@ -7,6 +7,7 @@ Only structure can fail (a column that is absent).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -215,6 +216,7 @@ def _by_text(array: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int32]:
     return np.asarray(np.array([*codes.values(), -1], np.int32)[found])
 
 
+@lru_cache(maxsize=2**12)
 def _consecutive(kind: pa.DataType, column: Ordinal | Categorical | Boolean) -> tuple[int, NDArray[np.int32]] | None:
     """The number before the first level, and codes from there to the one after the last, both ends the fallback's; None unless
     levels are numbers one apart and cells integers, which floats hold exactly near them."""

@@ -21,8 +21,8 @@ from ddssp.schema import Schema
 from ddssp.secret import kernel
 from ddssp.secret.kernel import Codes, Pairs, Tallying
 
-ROWS = 2**16
-"""Rows handled at once: sums of 2^16 products of 16-bit integers are exact in float64."""
+ROWS = 2**15
+"""Rows handled at once: their cells stay in the cache, and sums of 2^15 products of 16-bit integers are exact in float64."""
 
 SMALL = 2**22
 """Integers of a layout of which every thread can have its own."""
@@ -93,13 +93,23 @@ class Tally(Secret):
     def __init__(self, layout: Layout, *, tallying: Tallying | None = None, threads: int | None = None) -> None:
         layout.check()
         self._layout, self._tallying, self._threads = layout, tallying, threads
-        self.flat: NDArray[np.int64] = np.zeros(layout.width, np.int64)
-        self._parts = layout.parts(self.flat)
+        self._flat: NDArray[np.int64] = np.zeros(layout.width, np.int64)
+        self._parts = layout.parts(self._flat)
         self._ends = np.cumsum([0, *(m for _, m in layout.tables)])
 
     @property
     def rows(self) -> int:
         return int(self._parts["n"][0])
+
+    @property
+    def flat(self) -> NDArray[np.int64]:
+        """All statistics so far; level counts are margins of the first column's pairs."""
+        pairs, sizes = self._layout.pairs, self._layout.pairs.sizes
+        for k in range(1, len(sizes)):
+            table = self._parts["pair"][pairs.start[k - 1] : pairs.start[k]].reshape(sizes[0], sizes[k])
+            self._parts["one"][self._ends[k] : self._ends[k + 1]] = table.sum(0)
+            self._parts["one"][: sizes[0]] = table.sum(1)
+        return self._flat
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Counts one batch."""
@@ -115,7 +125,8 @@ class Tally(Secret):
         self._parts["gram"].reshape(q, q)[...] += _exact(numbers @ numbers.T)
         for j, (_, m) in enumerate(self._layout.tables):
             a, b = self._ends[j], self._ends[j + 1]
-            self._parts["one"][a:b] += np.bincount(codes[j], minlength=m)
+            if len(codes) == 1:
+                self._parts["one"][a:b] += np.bincount(codes[j], minlength=m)
             if q:
                 indicators = sp.csr_array((np.ones(rows), codes[j], np.arange(rows + 1)), shape=(rows, m))
                 self._parts["cross"][q * a : q * b].reshape(m, q)[...] += _exact(indicators.T @ numbers.T)

@@ -102,11 +102,22 @@ def _kernel() -> Any:
 
     @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
     def kernel(codes, sizes, left, right, start, first, last, tables):  # type: ignore[no-untyped-def]
-        for p in range(first, last):
+        p = first
+        while p < last:
             a, b, m = codes[left[p]], codes[right[p]], np.uint32(sizes[right[p]])
             table = tables[start[p] : start[p + 1]]
-            for i in range(codes.shape[1]):
-                table[np.uint32(a[i]) * m + np.uint32(b[i])] += 1
+            if p + 1 < last and left[p + 1] == left[p]:  # two tables in turn: no increment waits for the one before
+                c, o = codes[right[p + 1]], np.uint32(sizes[right[p + 1]])
+                other = tables[start[p + 1] : start[p + 2]]
+                for i in range(codes.shape[1]):
+                    level = np.uint32(a[i])
+                    table[level * m + np.uint32(b[i])] += 1
+                    other[level * o + np.uint32(c[i])] += 1
+                p += 2
+            else:
+                for i in range(codes.shape[1]):
+                    table[np.uint32(a[i]) * m + np.uint32(b[i])] += 1
+                p += 1
 
     return kernel
 

@@ -1,6 +1,7 @@
 """Files: Parquet files and folders and CSV, on this machine or wherever Arrow's file systems reach (s3://, gs://, hdfs://).
 
-Credentials come from the environment, as those libraries have it.
+Credentials come from the environment, as those libraries have it; in a URI they are refused, since messages and the lists of
+processes show URIs.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ class File(Local):
 
     def __init__(self, path: str | Path, batch_rows: int) -> None:
         self.path, self._rows = str(path), batch_rows
-        self.is_csv = PurePosixPath(self.path).suffix.lower() in CSV
+        require_no_credentials(self.path)
+        self.is_csv = _suffix(self.path) in CSV
 
     def names(self) -> list[str]:
         return self._guarded(lambda: self._header() if self.is_csv else self._columns())
@@ -111,7 +113,7 @@ class File(Local):
 
     @property
     def _delimiter(self) -> bytes:
-        return b"\t" if self.path.lower().endswith(".tsv") else b","
+        return b"\t" if _suffix(self.path) == ".tsv" else b","
 
     def _guarded(self, read: Callable[[], T]) -> T:
         """read(), without the reader's own messages, which may quote a cell."""
@@ -147,11 +149,41 @@ class DatasetRows(Local):
             tell(done / total if total else 0.0)
 
 
+def require_no_credentials(path: str) -> None:
+    """Refuses a URI with a password or an access key in it, without quoting it.
+
+    Edge cases: a name alone is no secret (`hdfs://user@host/…`, `abfs://container@account/…`), but s3 has keys there.
+    """
+    if not _is_uri(path):
+        return
+    scheme, _, rest = path.partition("://")
+    authority, _, query = rest.partition("?")
+    named, at, _ = authority.partition("/")[0].rpartition("@")
+    if (at and (":" in named or scheme.startswith("s3"))) or _SECRET.search(query):
+        raise DataError(
+            "data is a URI with credentials in it; leave them out and set them in the environment, "
+            "as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY."
+        )
+
+
+def _suffix(path: str) -> str:
+    """Of the file, not of the options that a URI ends with."""
+    return PurePosixPath(path.partition("?")[0] if _is_uri(path) else path).suffix.lower()
+
+
+def _is_uri(path: str) -> bool:
+    return re.match(r"^[a-z][a-z0-9+.-]+://", path) is not None
+
+
+_SECRET = re.compile("secret|token|password|credential|signature|(access|account)_?key|sas", re.IGNORECASE)
+"""Options of a URI that carry them."""
+
+
 def _located(path: str) -> tuple[Any, str]:
     """The file system and the path in it."""
     from pyarrow import fs
 
-    if re.match(r"^[a-z][a-z0-9+.-]+://", path):
+    if _is_uri(path):
         system, inside = fs.FileSystem.from_uri(path)
         return system, inside
     return fs.LocalFileSystem(), str(Path(path).absolute())

@@ -71,8 +71,9 @@ class SparkRows(Secret):
 
 def read(path: str, master: str, batch_rows: int) -> SparkRows:
     """A Parquet file or folder, read by a Spark of this process's own."""
-    from ddssp.secret.engines.files import CSV
+    from ddssp.secret.engines.files import CSV, require_no_credentials
 
+    require_no_credentials(path)
     if Path(path).suffix.lower() in CSV:
         raise DataError(
             f"data {path!r} is CSV, which Spark does not read line by line; turn it into Parquet, or use engine arrow."
