@@ -145,9 +145,10 @@ def main() -> None:
     store, how, caught = given.output.with_suffix(".jsonl"), circumstances(), 0
     with tempfile.TemporaryDirectory() as name:
         copy = copied(Path(name))
-        good, said = passes(copy, sorted({test for m in chosen for test in m.tests}))
-        if not good:
-            sys.exit(f"the tests must pass before anything is planted: {said}")
+        for test in sorted({test for m in chosen for test in m.tests}):
+            good, said = passes(copy, [test])
+            if not good:
+                sys.exit(f"the tests must pass before anything is planted: {said}")
         for mutant in chosen:
             start = time.perf_counter()
             found, said = tried(mutant, copy)
