@@ -15,6 +15,7 @@ import pytest
 import ddssp
 from ddssp.cli import app, doctor, main
 from ddssp.cli.examples import EXAMPLES
+from ddssp.engine import KINDS
 from ddssp.report.expectation import expectation
 from ddssp.schema import Schema
 
@@ -72,6 +73,27 @@ def test_doctor_names_the_remedy_for_what_is_not(monkeypatch, capsys):
     out = capsys.readouterr().out
     assert "pip install 'ddssp[speed]'" in out
     assert "MISSING" in out
+
+
+def test_doctor_says_which_engines_are_ready_and_what_the_others_lack(monkeypatch, capsys):
+    assert run("ddssp doctor --json", monkeypatch) == 0
+    engines = json.loads(capsys.readouterr().out)["engines"]
+    assert list(engines) == [kind for kind in KINDS if kind != "auto"]
+    assert engines["arrow"]["ready"] is True
+    options = run("ddssp release --help", monkeypatch), capsys.readouterr().out
+    for option in ("--batch-rows", "--threads", "--sql", "--master"):
+        assert any(option in note for note in doctor.ENGINES.values())
+        assert option in options[1]
+    there = doctor._version
+    monkeypatch.setattr(
+        doctor, "_version", lambda package: None if package == "duckdb" else "4" if package == "pyspark" else there(package)
+    )
+    monkeypatch.setattr(doctor, "which", lambda _name: None)
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    assert run("ddssp doctor --json", monkeypatch) == 0
+    engines = json.loads(capsys.readouterr().out)["engines"]
+    assert engines["duckdb"] == {"ready": False, "note": "pip install 'ddssp[duckdb]'"}
+    assert engines["spark"] == {"ready": False, "note": "install Java 17 or set JAVA_HOME"}
 
 
 def test_every_extra_of_the_project_is_looked_for():

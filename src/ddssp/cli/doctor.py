@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import sqlite3
 import sys
 from importlib import metadata
+from shutil import which
 from typing import Annotated, Any
 
 import typer
@@ -16,10 +18,16 @@ EXTRAS = {
     "speed": ("numba", "faster counting"),
     "duckdb": ("duckdb", "DuckDB relations and SQL sources"),
     "polars": ("polars", "polars frames"),
-    "spark": ("pyspark", "Spark frames, through toArrow()"),
+    "spark": ("pyspark", "Spark frames and clusters"),
     "sklearn": ("scikit-learn", "DPLinearRegression and the other estimators"),
     "report": ("matplotlib", "fit --plot"),
     "demo": ("statsmodels", "ddssp demo"),
+}
+
+ENGINES = {
+    "arrow": "frames in memory, Parquet, CSV, s3://…; --batch-rows, --threads",
+    "duckdb": "relations, databases, queries: --sql",
+    "spark": "Spark frames; Parquet on a cluster: --master",
 }
 
 
@@ -72,11 +80,18 @@ def diagnosis() -> dict[str, Any]:
 
 
 def _engines() -> dict[str, dict[str, object]]:
-    duckdb = _version("duckdb")
-    return {
-        "arrow": {"ready": _version("pyarrow") is not None, "note": "Parquet, CSV, frames in memory"},
-        "duckdb": {"ready": duckdb is not None, "note": "DuckDB relations" if duckdb else "pip install 'ddssp[duckdb]'"},
+    """What `release --engine` may name: whether it is ready here, what it reads and its own options, or the remedy."""
+    java = which("java") is not None or bool(os.environ.get("JAVA_HOME"))
+    missing = {
+        "arrow": None if _version("pyarrow") else "pip install pyarrow",
+        "duckdb": None if _version("duckdb") else "pip install 'ddssp[duckdb]'",
+        "spark": "pip install 'ddssp[spark]'"
+        if not _version("pyspark")
+        else None
+        if java
+        else "install Java 17 or set JAVA_HOME",
     }
+    return {name: {"ready": missing[name] is None, "note": missing[name] or note} for name, note in ENGINES.items()}
 
 
 def _version(package: str) -> str | None:

@@ -7,6 +7,7 @@ import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import Any
 
 from ddssp.mechanism import Progress
@@ -46,12 +47,38 @@ def number(value: float) -> str:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """A bar on stderr with what is being done and the time left; silent when stderr is not a terminal."""
+    """A bar on stderr with what is being done, its rate and the time left; silent when stderr is not a terminal."""
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn
+    from rich.text import Text
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), TimeRemainingColumn())
+    class Pace(ProgressColumn):
+        def render(self, task: Task) -> Text:
+            return Text(pace(task.completed, task.speed, task.elapsed or 0.0))
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"), Pace())
     console = Console(stderr=True)
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting", total=1.0)
-        yield lambda what, share: bar.update(task, description=what, completed=share)
+
+        def tell(what: str, share: float) -> None:
+            if share < bar.tasks[0].completed:
+                bar.reset(task)  # the next pass or stage goes at a rate of its own
+            bar.update(task, description=what, completed=share)
+
+        yield tell
+
+
+def pace(share: float, speed: float | None, seconds: float) -> str:
+    """Percent a second and the time left; the time so far where there is no rate yet.
+
+    Guarantees: no number of rows, whatever is counted.
+
+    >>> pace(0.25, 0.015, 20)
+    '1.5 %/s, 0:00:50 left'
+    >>> pace(0.0, None, 3)
+    '0:00:03 so far'
+    """
+    if not share or not speed:
+        return f"{timedelta(seconds=int(seconds))} so far"
+    return f"{100 * speed:.3g} %/s, {timedelta(seconds=round((1 - share) / speed))} left"
