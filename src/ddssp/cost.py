@@ -17,6 +17,9 @@ START = 250 * 2**20
 HELD = 48
 """Bytes for each number that is drawn: its answer, and the copies that writing a file makes."""
 
+NUMBER = 16
+"""Bytes for each number of the rows that are handled at once: as it came, and in fixed point."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
@@ -30,9 +33,10 @@ class Cost:
     bytes: int
 
     @classmethod
-    def of(cls, counted: int, draws: int | None) -> Cost:
-        """Of so many exact integers and draws."""
-        return cls(draws=draws, bytes=START + 8 * counted + HELD * (counted if draws is None else draws))
+    def of(cls, counted: int, draws: int | None, at_once: int = 0) -> Cost:
+        """Of so many exact integers and draws, and of so many numbers of rows in memory at once."""
+        held = 8 * counted + HELD * (counted if draws is None else draws) + NUMBER * at_once
+        return cls(draws=draws, bytes=START + held)
 
     @property
     def seconds(self) -> float:

@@ -31,7 +31,7 @@ from ddssp.privacy.curator import Link
 from ddssp.privacy.ledger import Ledger, Reservation
 from ddssp.released import Release
 from ddssp.schema import Schema, SchemaError
-from ddssp.secret.counts import Counts, Layout, partials
+from ddssp.secret.counts import Counts, Layout, at_once, partials
 from ddssp.secret.draft import draft
 from ddssp.secret.engines import Fold, Source, Tell, quiet
 from ddssp.secret.noise import Noise, OpenDPNoise
@@ -66,8 +66,8 @@ class Plan:
     @property
     def cost(self) -> Cost:
         """Draws and memory, estimated from the schema."""
-        moments = isinstance(self.mechanism, MomentsMechanism)
-        return Cost.of(self.layout.width, draws(self.mechanism.counted(self.schema)) if moments else None)
+        moments, layout = isinstance(self.mechanism, MomentsMechanism), self.layout
+        return Cost.of(layout.width, draws(self.mechanism.counted(self.schema)) if moments else None, at_once(layout))
 
     @property
     def layout(self) -> Layout:

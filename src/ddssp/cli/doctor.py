@@ -82,14 +82,11 @@ def diagnosis() -> dict[str, Any]:
 def _engines() -> dict[str, dict[str, object]]:
     """What `release --engine` may name: whether it is ready here, what it reads and its own options, or the remedy."""
     java = which("java") is not None or bool(os.environ.get("JAVA_HOME"))
+    spark = None if java else "install Java 17 or set JAVA_HOME"
     missing = {
         "arrow": None if _version("pyarrow") else "pip install pyarrow",
         "duckdb": None if _version("duckdb") else "pip install 'ddssp[duckdb]'",
-        "spark": "pip install 'ddssp[spark]'"
-        if not _version("pyspark")
-        else None
-        if java
-        else "install Java 17 or set JAVA_HOME",
+        "spark": spark if _version("pyspark") else "pip install 'ddssp[spark]'",
     }
     return {name: {"ready": missing[name] is None, "note": missing[name] or note} for name, note in ENGINES.items()}
 

@@ -187,8 +187,7 @@ def partials(batches: Iterable[pa.RecordBatch], layout: Layout, *, threads: int 
 
     Small tables are counted by several threads, each into its own; large ones into one, whose pairs the threads share.
     """
-    workers = threads or kernel.cores()
-    if workers > 1 and layout.width <= SMALL:
+    if (workers := tallies(layout, threads)) > 1:
         yield from summed(_by_threads(batches, layout, workers))
         return
     tally = Tally(layout, threads=threads)
@@ -198,6 +197,16 @@ def partials(batches: Iterable[pa.RecordBatch], layout: Layout, *, threads: int 
             tally = Tally(layout, threads=threads)
         tally.add(batch)
     yield tally.flat
+
+
+def tallies(layout: Layout, threads: int | None = None) -> int:
+    """How many threads count, each into its own vector."""
+    return (threads or kernel.cores()) if layout.width <= SMALL else 1
+
+
+def at_once(layout: Layout) -> int:
+    """Numbers of the rows that are handled at the same time, by all threads; codes of levels are bytes and do not matter."""
+    return tallies(layout) * ROWS * len(layout.numbers)
 
 
 def _by_threads(batches: Iterable[pa.RecordBatch], layout: Layout, workers: int) -> Iterator[NDArray[np.int64]]:
