@@ -1,9 +1,13 @@
 """How often 95 % intervals of moments releases cover: the exact-data coefficient (privacy part), the population's (total).
 
-    python benchmarks/interval_coverage.py [--releases 500] [--first-seed 1000] [--data DIR] [--only rand,adult] [-o FILE]
+    python benchmarks/interval_coverage.py                           all parts that are not kept yet, and the report
+    python benchmarks/interval_coverage.py --only privacy:adult      one part: privacy, total or resampled, and a table
+    python benchmarks/interval_coverage.py --report                  the report alone, from what is kept
+    python benchmarks/interval_coverage.py --releases 2000 --only privacy:rand    more releases, added to those kept
 
-Exact statistics of a dataset are counted once; each release then only draws its noise, through the product's own mechanism.
-Nothing here is private.
+Work is done in parts of 100 releases, each kept as lines of results/coverage.jsonl, and the report is made of all that are
+kept; --fresh forgets them. Rows and noise have generators of their own. A release is drawn by the product's own mechanism, at
+ε = 1, and its noise scaled to the other ε. Nothing here is private.
 """
 
 from __future__ import annotations
@@ -11,8 +15,9 @@ from __future__ import annotations
 import argparse
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +26,9 @@ from numpy.typing import NDArray
 
 from ddssp.curate import Plan, plan
 from ddssp.experiments.datasets import dataset
-from ddssp.experiments.noise import SeededNoise
+from ddssp.experiments.noise import NoNoise, SeededNoise
 from ddssp.frame import batches
+from ddssp.marginal import Measurement
 from ddssp.model.interval import Intervals
 from ddssp.model.linear import design_of
 from ddssp.model.scale import original_scale
@@ -31,121 +37,158 @@ from ddssp.released import Release
 from ddssp.schema import Schema
 from ddssp.secret.counts import Counts, counts
 from ddssp.secret.vault import Vault
+from runs import RESULTS, Run, append, circumstances, runs
+from runs import made as how_made
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 DELTA = 1e-5
+FIRST_SEED, CHUNK = 1000, 100
+ENOUGH = 200
+"""Printed intervals under which a share says little."""
+
+KEPT, REPORT = RESULTS / "coverage.jsonl", RESULTS / "coverage.md"
 
 Array = NDArray[np.float64]
+Values = tuple[Measurement, ...]
 
 
 @dataclass(frozen=True)
 class Truth:
-    """Rows whose statistics are counted once, from which any number of releases are drawn."""
+    """Rows whose statistics are counted once, from which any number of releases are drawn.
+
+    bare: what the mechanism measures, without noise.
+    """
 
     exact: Counts
+    bare: Values
 
     @classmethod
-    def of(cls, data: Any, made: Plan) -> Truth:
-        return cls(counts(batches(data, tuple(made.schema.columns)), made.layout))
+    def of(cls, data: Any, base: Plan) -> Truth:
+        exact = counts(batches(data, tuple(base.schema.columns)), base.layout)
+        return cls(exact, measured(exact, base, NoNoise()))
 
-    def release(self, made: Plan, seed: int) -> Release:
-        """One release, its noise drawn from `seed`."""
-        vault = Vault(self.exact, made.budget.rho, SeededNoise(seed))
-        found = made.mechanism.run(vault, made.schema, lambda _what, _share: None)
-        return Release(
-            schema=made.schema,
-            mechanism=made.mechanism.name,
-            budget=made.budget,
-            rho=made.budget.rho,
-            measurements=found.measurements,
-            target=made.target,
-            private=False,
-        )
+    def releases(self, plans: Mapping[float, Plan], seed: int) -> Iterator[tuple[float, Release]]:
+        """One release for each ε, all with the noise of `seed`, scaled."""
+        noisy = measured(self.exact, plans[1.0], SeededNoise(seed))
+        for epsilon, planned in plans.items():
+            ratio = float(np.sqrt(float(plans[1.0].budget.rho / planned.budget.rho)))
+            values = tuple(
+                Measurement(clique=m.clique, values=b.values + ratio * (m.values - b.values), sigma=ratio * m.sigma)
+                for b, m in zip(self.bare, noisy, strict=True)
+            )
+            yield (
+                epsilon,
+                Release(
+                    schema=planned.schema,
+                    mechanism=planned.mechanism.name,
+                    budget=planned.budget,
+                    rho=planned.budget.rho,
+                    measurements=values,
+                    target=planned.target,
+                    private=False,
+                ),
+            )
+
+
+def measured(exact: Counts, planned: Plan, noise: Any) -> Values:
+    """What the mechanism measures, with this noise."""
+    vault = Vault(exact, planned.budget.rho, noise)
+    return tuple(planned.mechanism.run(vault, planned.schema, lambda _what, _share: None).measurements)
 
 
 @dataclass
 class Tally:
-    """Per coefficient: how many intervals were printed, and how many of them cover."""
+    """How many intervals were printed and how many of them cover, by coefficient; and sums over releases for its error.
+
+    Intervals of one release share its noise, so releases are the clusters: with k of n printed intervals covering in a release
+    and p = Σk/Σn, the variance of p is Σ(k − pn)²/(Σn)².
+    """
 
     printed: Array
     covered: Array
     naive: Array
     releases: int = 0
+    squares: float = 0.0
+    crossed: float = 0.0
+    sizes: float = 0.0
 
     @classmethod
     def of(cls, size: int) -> Tally:
         return cls(np.zeros(size), np.zeros(size), np.zeros(size))
 
+    @classmethod
+    def merged(cls, found: list[Run]) -> Tally:
+        """The sum of kept parts."""
+        arrays = [sum(np.array(run[name], float) for run in found) for name in ("printed", "covered", "naive")]
+        return cls(*arrays, *(sum(run[name] for run in found) for name in ("releases", "squares", "crossed", "sizes")))
+
     def add(self, found: Intervals, truth: Array, *, privacy_only: bool) -> None:
         limits = found.limits(0.95, privacy_only=privacy_only)
+        inside = found.identified & (limits[:, 0] <= truth) & (truth <= limits[:, 1])
+        k, n = float(inside.sum()), float(found.identified.sum())
         self.releases += 1
         self.printed += found.identified
-        self.covered += found.identified & (limits[:, 0] <= truth) & (truth <= limits[:, 1])
+        self.covered += inside
         self.naive += found.identified & (np.abs(found.estimate - truth) <= 1.96 * found.sampling)
+        self.squares, self.crossed, self.sizes = self.squares + k * k, self.crossed + k * n, self.sizes + n * n
+
+    def kept(self) -> Run:
+        counts = {name: getattr(self, name).astype(int).tolist() for name in ("printed", "covered", "naive")}
+        return counts | {name: getattr(self, name) for name in ("releases", "squares", "crossed", "sizes")}
 
     def row(self, name: str, epsilon: float) -> str:
         """Shares over all printed intervals, and over those of the worst coefficient that most releases print."""
-        if not (printed := self.printed.sum()):
-            return f"| {name} | {epsilon:g} | none | – | – | – |"
-        often = self.printed >= self.releases / 2
-        worst = f"{(self.covered[often] / self.printed[often]).min():.3f}" if often.any() else "–"
-        share = printed / (self.releases * len(self.printed))
-        cells = (name, f"{epsilon:g}", f"{share:.1%}", f"{self.covered.sum() / printed:.3f}", worst)
-        return f"| {' | '.join(cells)} | {self.naive.sum() / printed:.3f} |"
+        n = self.printed.sum()
+        head = f"| {name} | {epsilon:g} | {self.releases:,} | {n / (self.releases * len(self.printed)):.1%} | {n:,.0f} |"
+        if not n:
+            return f"{head} none | – | – |"
+        p = self.covered.sum() / n
+        error = np.sqrt(max(self.squares - 2 * p * self.crossed + p * p * self.sizes, 0.0)) / n
+        often = self.printed >= max(self.releases / 2, 1)
+        worst = f"{(self.covered[often] / self.printed[often]).min():.3f} of {often.sum()}" if often.any() else "–"
+        few = " (too few to tell)" if n < ENOUGH else ""
+        return f"{head} {p:.3f} ± {error:.3f}{few} | {worst} | {self.naive.sum() / n:.3f} |"
 
 
 @dataclass(frozen=True)
 class Design:
-    """A regression of `target` on `features` of a table that `rows(rng)` makes.
+    """Regressions of `target` on features, by name, of a table that `rows(rng)` makes.
 
-    population: the coefficients on the original scale that the total interval is about, if the rows are a sample of it.
+    population: the coefficients on the original scale of rows drawn from a linear model.
     """
 
-    name: str
     schema: Schema
     target: str
-    features: tuple[str, ...] | None
+    regressions: Mapping[str, tuple[str, ...] | None]
     rows: Callable[[np.random.Generator], Any]
     population: Array | None = None
 
-    def plan(self, epsilon: float) -> Plan:
-        return plan(self.schema, epsilon=epsilon, delta=DELTA, mechanism="moments", target=self.target)
+    def plans(self) -> dict[float, Plan]:
+        how: dict[str, Any] = {"delta": DELTA, "mechanism": "moments", "target": self.target}
+        return {epsilon: plan(self.schema, epsilon=epsilon, **how) for epsilon in EPSILONS}
 
-    def exact(self, data: Any) -> Array:
+    def exact(self, data: Any, features: tuple[str, ...] | None) -> Array:
         """Least squares on the rows themselves, on the original scale."""
-        made = self.plan(1.0)
-        encoding = made.mechanism.counted(self.schema)
-        chosen = self.features or tuple(c for c in encoding.columns if c != self.target)
+        encoding = self.plans()[1.0].mechanism.counted(self.schema)
+        chosen = features or tuple(c for c in encoding.columns if c != self.target)
         x, block = encoding.keep((None, *chosen)), encoding.block(self.target)
         Z, y = design_of(data, x, self.schema), design_of(data, encoding.keep([self.target]), self.schema)[:, 0]
         coef = block.half * (original_scale(x) @ least_squares(Z.T @ Z, Z.T @ y))
         coef[0] += block.centre
         return np.asarray(coef)
 
-
-def privacy_part(design: Design, seeds: range) -> Iterator[str]:
-    """Rows of the table: do the intervals cover the exact-data coefficient?"""
-    data = design.rows(np.random.default_rng(0))
-    target, held = design.exact(data), Truth.of(data, design.plan(1.0))
-    for epsilon in EPSILONS:
-        tally, made = Tally.of(len(target)), design.plan(epsilon)
+    def covered(self, seeds: range, truths: Mapping[str, Array], *, anew: bool) -> dict[tuple[str, float], Tally]:
+        """For each regression and ε, whether intervals cover `truths`; rows are the same for all seeds unless `anew`."""
+        plans = self.plans()
+        tallies = {(name, epsilon): Tally.of(len(truths[name])) for name in self.regressions for epsilon in EPSILONS}
+        held = None if anew else Truth.of(self.rows(np.random.default_rng(0)), plans[1.0])
         for seed in seeds:
-            fit = held.release(made, seed).linear(design.target, features=design.features)
-            tally.add(fit.intervals, target, privacy_only=True)
-        yield tally.row(design.name, epsilon)
-
-
-def total(design: Design, seeds: range) -> Iterator[str]:
-    """Rows of the table: do the intervals cover the population's coefficient, rows drawn anew for each release?"""
-    assert design.population is not None
-    tallies = {epsilon: Tally.of(len(design.population)) for epsilon in EPSILONS}
-    plans = {epsilon: design.plan(epsilon) for epsilon in EPSILONS}
-    for seed in seeds:
-        held = Truth.of(design.rows(np.random.default_rng(seed)), plans[EPSILONS[0]])
-        for epsilon, tally in tallies.items():
-            fit = held.release(plans[epsilon], seed).linear(design.target, features=design.features)
-            tally.add(fit.intervals, design.population, privacy_only=False)
-    yield from (tally.row(design.name, epsilon) for epsilon, tally in tallies.items())
+            truth = held or Truth.of(self.rows(np.random.default_rng([seed, 1])), plans[1.0])
+            for epsilon, release in truth.releases(plans, seed):
+                for name, features in self.regressions.items():
+                    fit = release.linear(self.target, features=features)
+                    tallies[name, epsilon].add(fit.intervals, truths[name], privacy_only=not anew)
+        return tallies
 
 
 def numbers() -> Design:
@@ -159,7 +202,7 @@ def numbers() -> Design:
         return {**{f"x{i}": X[:, i] for i in range(6)}, "y": y}
 
     schema = Schema(name="numbers", columns=columns | {"y": {"kind": "numeric", "low": -2.5, "high": 2.5}})
-    return Design("simulated, six numbers, n = 20,000", schema, "y", None, rows, slopes)
+    return Design(schema, "y", {"simulated, six numbers, n = 20,000": None}, rows, slopes)
 
 
 def mixed() -> Design:
@@ -182,7 +225,7 @@ def mixed() -> Design:
         return {"age": age, "hours": hours, "smokes": smokes, "plan": np.array(list("abcd"))[code], "cost": cost}
 
     schema = Schema(name="mixed", columns=columns)
-    return Design("simulated, numbers and levels, n = 50,000", schema, "cost", None, rows, truth)
+    return Design(schema, "cost", {"simulated, numbers and levels, n = 50,000": None}, rows, truth)
 
 
 def rand_survey() -> Design:
@@ -191,17 +234,17 @@ def rand_survey() -> Design:
     from ddssp.cli.demo import SCHEMA
 
     data = randhie.load_pandas().data
-    return Design("RAND survey, visits on 9 columns, n = 20,190", Schema(**SCHEMA), "mdvis", None, lambda _rng: data)
+    return Design(Schema(**SCHEMA), "mdvis", {"RAND survey, visits on 9 columns, n = 20,190": None}, lambda _rng: data)
 
 
 ADULT_SIX = ("age", "education-num", "race", "sex", "capital-gain", "hours-per-week")
 
 
-def adult(directory: Path, features: tuple[str, ...] | None) -> Design:
+def adult(directory: Path) -> Design:
     held = dataset("adult", directory)
-    what = "all 14 columns" if features is None else f"{len(features)} columns"
-    name = f"Adult, income on {what}, n = {held.train.num_rows:,}"
-    return Design(name, held.schema, "income>50K", features, lambda _rng: held.train)
+    n = f"n = {held.train.num_rows:,}"
+    regressions = {f"Adult, income on 6 columns, {n}": ADULT_SIX, f"Adult, income on all 14 columns, {n}": None}
+    return Design(held.schema, "income>50K", regressions, lambda _rng: held.train)
 
 
 def resampled(design: Design) -> Design:
@@ -214,61 +257,89 @@ def resampled(design: Design) -> Design:
     def rows(rng: np.random.Generator) -> pa.Table:
         return table.take(rng.integers(0, table.num_rows, table.num_rows))
 
-    return Design(design.name, design.schema, design.target, design.features, rows, design.exact(table))
+    return replace(design, rows=rows)
 
 
-HEADER = """# Coverage of 95 % intervals
+SECTIONS = {
+    "privacy": ("The exact-data coefficient: the privacy part alone", ""),
+    "total": ("The population's coefficient: the total, rows drawn anew from a linear model", ""),
+    "resampled": (
+        "The population's coefficient: the total, rows drawn with replacement from real data",
+        "A straight line is only an approximation there; second moments do not show how its error varies with the features.",
+    ),
+}
 
-`python benchmarks/interval_coverage.py`: {releases} moments releases per cell, seeds from {first} on, δ = {delta:g};
-{seconds:.0f} s.
-Printed: coefficients that are identified, of all there are; coverage is over printed ones, and for the worst coefficient that
-at least half of the releases print. The naive interval has the same centre and takes the released moments for exact (sampling
-error only). What each interval is about: docs/intervals.md.
-"""
+HEADER = f"""# Coverage of 95 % intervals
 
-COLUMNS = "\n| design | ε | printed | coverage | worst coefficient | naive |\n|---|---|---|---|---|---|"
+Made by `python benchmarks/interval_coverage.py` from the lines of `coverage.jsonl`: moments releases, δ = {DELTA:g}. Printed:
+coefficients that are identified, of all there are. Coverage is over printed intervals, and its error is that of a mean over
+releases, since the intervals of one release share its noise. The worst coefficient is that of the given number which at least
+half of the releases print; of 30 exact intervals in 500 releases each, the least covers about 0.93. The naive interval has the
+same centre and takes the released moments for exact (sampling error only). What each interval is about, and when a coefficient
+is identified: docs/intervals.md."""
+
+COLUMNS = """
+| design | ε | releases | printed | intervals | coverage ± its error | worst coefficient | naive |
+|---|---|---|---|---|---|---|---|"""
 
 
-def report(designs: Sequence[Design], seeds: range) -> str:
-    start = time.perf_counter()
-    sections = [f"\n## The exact-data coefficient: the privacy part alone\n{COLUMNS}"]
-    for design in designs:
-        sections += privacy_part(design, seeds)
-    sections.append(f"\n## The population's coefficient: the total, rows drawn anew from a linear model\n{COLUMNS}")
-    for design in designs:
-        if design.population is not None:
-            sections += total(design, seeds)
-    sections.append(
-        "\n## The population's coefficient: the total, rows drawn with replacement from real data\n\nA straight line is only "
-        f"an approximation there, and second moments do not show how its error varies with the features.\n{COLUMNS}"
-    )
-    for design in designs:
-        if design.population is None:
-            sections += total(resampled(design), seeds)
-    header = HEADER.format(releases=len(seeds), first=seeds[0], delta=DELTA, seconds=time.perf_counter() - start)
-    return header + "\n".join(sections) + "\n"
+def parts(data: Path) -> dict[str, Callable[[], Design]]:
+    """The work, by section and table."""
+    tables = {"numbers": numbers, "mixed": mixed, "rand": rand_survey, "adult": partial(adult, data)}
+    out = {f"privacy:{name}": make for name, make in tables.items()}
+    out |= {f"total:{name}": tables[name] for name in ("numbers", "mixed")}
+    return out | {f"resampled:{name}": tables[name] for name in ("rand", "adult")}
+
+
+def run_part(part: str, make: Callable[[], Design], releases: int) -> None:
+    """None; every chunk of seeds of this part that is not kept yet is now."""
+    done = {run["seed"] for run in runs(KEPT) if run["part"] == part}
+    starts = [s for s in range(FIRST_SEED, FIRST_SEED + releases, CHUNK) if s not in done]
+    if not starts:
+        return
+    design, section = make(), part.split(":")[0]
+    data = design.rows(np.random.default_rng(0))
+    truths = {name: design.exact(data, features) for name, features in design.regressions.items()}
+    if section == "total":
+        truths = dict.fromkeys(design.regressions, design.population)
+    for start in starts:
+        how, began = circumstances(), time.perf_counter()
+        drawn = resampled(design) if section == "resampled" else design
+        found = drawn.covered(range(start, start + CHUNK), truths, anew=section != "privacy")
+        seconds = (time.perf_counter() - began) / len(found)
+        for (name, epsilon), tally in found.items():
+            cell = {"part": part, "seed": start, "design": name, "epsilon": epsilon, "seconds": round(seconds, 2)}
+            append(KEPT, cell | tally.kept() | how)
+        print(f"{part}, seeds from {start}: {seconds * len(found):.0f} s", flush=True)
+
+
+def report() -> str:
+    """The tables, of all that is kept."""
+    kept = runs(KEPT)
+    cells: dict[tuple[str, str, float], list[Run]] = {}
+    for run in kept:
+        cells.setdefault((run["part"].split(":")[0], run["design"], run["epsilon"]), []).append(run)
+    lines = [HEADER]
+    for section, (title, remark) in SECTIONS.items():
+        lines += ["", f"## {title}", *(["", remark] if remark else []), COLUMNS]
+        lines += [Tally.merged(found).row(name, e) for (s, name, e), found in cells.items() if s == section]
+    return "\n".join([*lines, "", "## How it was made", *how_made(kept)]) + "\n"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--releases", type=int, default=500)
-    parser.add_argument("--first-seed", type=int, default=1000)
     parser.add_argument("--data", type=Path, default=Path(os.environ.get("DDSSP_DATA", "../shared/data")))
-    parser.add_argument("--only", default="simulated,rand,adult")
-    parser.add_argument("-o", "--output", type=Path)
+    parser.add_argument("--only", default="", help="parts, separated by commas")
+    parser.add_argument("--report", action="store_true", help="make the report only")
+    parser.add_argument("--fresh", action="store_true", help="forget what is kept")
     options = parser.parse_args()
-    wanted = set(options.only.split(","))
-    designs: list[Design] = []
-    if "simulated" in wanted:
-        designs += [numbers(), mixed()]
-    if "rand" in wanted:
-        designs.append(rand_survey())
-    if "adult" in wanted:
-        designs += [adult(options.data, ADULT_SIX), adult(options.data, None)]
-    text = report(designs, range(options.first_seed, options.first_seed + options.releases))
-    print(text)
-    if options.output:
-        options.output.write_text(text, encoding="utf-8")
+    if options.fresh:
+        KEPT.unlink(missing_ok=True)
+    for part, make in {} if options.report else parts(options.data).items():
+        if not options.only or part in options.only.split(","):
+            run_part(part, make, options.releases)
+    REPORT.write_text(report(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -11,13 +11,13 @@ import json
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from ddssp import archive, whole
 from ddssp.archive import ReleaseError as ReleaseError
 from ddssp.column import printable
 from ddssp.encoding import Encoding
+from ddssp.fits import Fits
 from ddssp.inference.noise_covariance import BlockNoise, block_noise
 from ddssp.inference.psd import assembled
 from ddssp.marginal import Measurement, PairMarginals
@@ -37,16 +38,6 @@ from ddssp.privacy.contribution import Contribution
 from ddssp.privacy.curator import Link
 from ddssp.schema import Schema
 
-if TYPE_CHECKING:
-    from ddssp.model.linear import LinearFit
-    from ddssp.model.logistic import LogisticFit, MulticlassFit
-    from ddssp.model.naive_bayes import NaiveBayesFit
-    from ddssp.model.path import Path as PenaltyPath
-    from ddssp.model.path import PenalisedFit
-    from ddssp.model.poisson import PoissonFit
-    from ddssp.model.solve import Shrinkage
-    from ddssp.model.task import TaskLogisticFit
-
 FORMAT = 1
 MAX_BYTES = 2**31
 LARGEST = 1e30
@@ -56,8 +47,8 @@ _ARRAYS = ("measurements.npy", "burt.npy", "theta.npy")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Release:
-    """A private release.
+class Release(Fits):
+    """A private release, and what can be fitted from it.
 
     Args:
         schema: the owner's declaration.
@@ -111,100 +102,6 @@ class Release:
             return None
         _ = self.moments
         return block_noise(self.measurements, self.encoding)
-
-    def linear(
-        self,
-        target: str,
-        *,
-        features: Sequence[str] | None = None,
-        intercept: bool = True,
-        shrinkage: Shrinkage | str | None = None,
-    ) -> LinearFit:
-        """Linear regression of `target` on `features` (default: all other columns).
-
-        Without an intercept the regression goes through the origin of the original scale.
-        """
-        from ddssp.model.linear import linear
-        from ddssp.model.task import answers, linear_fit
-
-        if answers(self.fitted, Link.IDENTITY, target) and features is None and intercept and shrinkage is None:
-            return linear_fit(self.fitted, self.schema)
-        return linear(
-            self.moments,
-            self.schema,
-            target,
-            features=features,
-            intercept=intercept,
-            shrinkage=shrinkage,
-            noise=self.noise,
-        )
-
-    def logistic(
-        self,
-        target: str,
-        *,
-        features: Sequence[str] | None = None,
-        approximation: str = "exact-split",
-        radius: float = 6.0,
-        shrinkage: Shrinkage | str | None = None,
-    ) -> LogisticFit | MulticlassFit | TaskLogisticFit:
-        """Logistic regression of `target`, a column with levels, on `features` (default: all other columns).
-
-        With more than two levels: one against the rest for each.
-        """
-        from ddssp.model.logistic import logistic
-        from ddssp.model.task import answers, logistic_fit
-
-        if answers(self.fitted, Link.LOGIT, target) and features is None and shrinkage is None:
-            return logistic_fit(self.fitted, self.schema)
-        return logistic(
-            self.moments,
-            self.schema,
-            target,
-            features=features,
-            approximation=approximation,
-            radius=radius,
-            shrinkage=shrinkage,
-            noise=self.noise,
-        )
-
-    def poisson(
-        self, target: str, *, features: Sequence[str] | None = None, shrinkage: Shrinkage | str | None = None
-    ) -> PoissonFit:
-        """Poisson regression of `target`, a count, on `features` (default: all other columns)."""
-        from ddssp.model.poisson import poisson
-
-        return poisson(self.moments, self.schema, target, features=features, shrinkage=shrinkage, noise=self.noise)
-
-    def naive_bayes(self, target: str, *, features: Sequence[str] | None = None, alpha: float = 1.0) -> NaiveBayesFit:
-        """Naive Bayes classifier of `target`, a column with levels, on `features` (default: all other columns)."""
-        from ddssp.model.naive_bayes import naive_bayes, tables
-
-        held = self.moments if self.marginals is None else moments(self.marginals, tables(self.schema))
-        return naive_bayes(held, self.schema, target, features=features, alpha=alpha)
-
-    def path(
-        self,
-        target: str,
-        *,
-        features: Sequence[str] | None = None,
-        l1_ratio: float = 0.5,
-        alphas: Sequence[float] | None = None,
-    ) -> PenaltyPath:
-        """Elastic-net path of `target` on `features` (default: all other columns); l1_ratio = 0 is ridge, 1 the lasso."""
-        from ddssp.model.path import path
-
-        return path(self.moments, self.schema, target, features=features, l1_ratio=l1_ratio, alphas=alphas, noise=self.noise)
-
-    def ridge(self, target: str, *, features: Sequence[str] | None = None, alpha: float | None = None) -> PenalisedFit:
-        """Ridge regression; `alpha` by the release's own estimate of the risk unless given."""
-        return self.path(target, features=features, l1_ratio=0.0, alphas=None if alpha is None else [alpha]).fit()
-
-    def elastic_net(
-        self, target: str, *, features: Sequence[str] | None = None, alpha: float | None = None, l1_ratio: float = 0.5
-    ) -> PenalisedFit:
-        """Elastic net; `alpha` by the release's own estimate of the risk unless given."""
-        return self.path(target, features=features, l1_ratio=l1_ratio, alphas=None if alpha is None else [alpha]).fit()
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Release) and self._members() == other._members()

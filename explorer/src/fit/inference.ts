@@ -3,10 +3,11 @@
 import { residual, type Equations } from "./equations";
 import { dot, timesVector, zeros, type Matrix } from "./matrix";
 import type { BlockNoise } from "./noise";
-import { read, reading, type Estimates, type Reading } from "./reading";
+import { read, reading, WIDE, type Estimates, type Reading } from "./reading";
 
-export const PRIOR_SHARE = 1 / 3;
-export const OWN_SHARE = 1 / 5;
+export const PRIOR_SHARE = 1 / 20;
+export const OWN_SHARE = 1 / 8;
+export const PULL_SHARE = 1 / 2;
 
 export interface Intervals {
   /** Not shrunken; NaN where the noise leaves a coefficient unidentified. */
@@ -38,8 +39,8 @@ export function inference(e: Equations, noise: BlockNoise): Inference {
     for (let j = 0; j < q; j++) norm += e.readout.data[i * q + j]! ** 2;
     for (let j = 0; j < s; j++) sampling[i]! += found.weights.data[i * s + j]! ** 2 * r.eigenvalues[j]!;
     sampling[i] = Math.sqrt(residualVariance * sampling[i]!);
-    const resting = found.prior[i]! <= PRIOR_SHARE * found.noise[i]! && found.own[i]! <= OWN_SHARE * found.noise[i]!;
-    return resting && privacy[i]! <= Math.sqrt(norm) && privacy[i]! > 0;
+    const resting = found.prior[i]! <= WIDE * PRIOR_SHARE * found.noise[i]! && found.own[i]! <= OWN_SHARE * found.noise[i]!;
+    return resting && Math.abs(found.pull[i]!) <= PULL_SHARE * privacy[i]! && privacy[i]! <= Math.sqrt(norm) && privacy[i]! > 0;
   });
   return { reading: r, found, explained, rss, residualVariance, known, intervals: masked(found.estimate, sampling, privacy, known) };
 }

@@ -12,6 +12,7 @@ import { GRID, LogSum } from "./solve";
 const EDGE = 1;
 const ROUNDS = 4;
 const LIKELIHOOD_DROP = 2.71;
+export const WIDE = 100;
 const FLAT = 10;
 
 export interface Reading {
@@ -19,12 +20,14 @@ export interface Reading {
   readonly sight: Matrix;
   readonly g: Float64Array;
   readonly C: Matrix;
-  /** The part of C that comes from not knowing β, "s s". */
+  /** What an unshrunken estimate's own noise would add to C, "s s". */
   readonly own: Matrix;
   readonly eigenvalues: Float64Array;
   /** Variances of the prior, at its widest, "q". */
   readonly prior: Float64Array;
   readonly gain: Matrix;
+  /** Minus the mean of the noise of g, to second order in the noise, "s". */
+  readonly pull: Float64Array;
   /** What the release takes from the prior's covariance: V = prior − learned, "q q". */
   readonly learned: Matrix;
   readonly mean: Float64Array;
@@ -34,9 +37,11 @@ export interface Reading {
 
 export interface Estimates {
   readonly estimate: Float64Array;
+  /** What was added to w'g to make up for the mean of its noise. */
+  readonly pull: Float64Array;
   readonly weights: Matrix;
   readonly noise: Float64Array;
-  /** The part of `noise` that comes from not knowing β. */
+  /** What their own noise would add to it. */
   readonly own: Float64Array;
   readonly prior: Float64Array;
   readonly variance: Float64Array;
@@ -63,11 +68,30 @@ export function reading(e: Equations, noise: BlockNoise): Reading {
     posterior(likely);
     mean = timesVector(known, forwardVector(L, g.slice()));
   }
-  const own = noise.sandwichOfOuter(F, t, raw(s, s)), widest = prior(mostLikely(deviance, LIKELIHOOD_DROP)), X = own.data, Y = C.data;
-  for (let i = 0; i < s * s; i++) X[i] = Y[i]! - X[i]!;
+  const widest = prior(WIDE * mostLikely(deviance, LIKELIHOOD_DROP));
   posterior(widest);
-  const ratio = likely[q - 1]! / widest[q - 1]!;
-  return { sight, g, C, own, eigenvalues, prior: widest, gain: backwardSolve(L, known), learned, mean, likely: ratio };
+  const gain = backwardSolve(L, known), ratio = likely[q - 1]! / widest[q - 1]!;
+  const shaken = (V: Matrix): Matrix => noise.covarianceOfCentred(placed(e, noise, V, M));
+  const V = timesTransposed(timesTransposed(gain, C), gain, true);
+  const own = timesTransposed(timesTransposed(F, shaken(V), false, half), F, true);
+  const pull = timesVector(F, timesVector(shaken(halved(timesTransposed(gain, transposed(sight)))), noise.centred(residual(e, mean))));
+  return { sight, g, C, own, eigenvalues, prior: widest, gain, pull, learned, mean, likely: ratio };
+}
+
+/** (a + a')/2, in place. */
+function halved(a: Matrix): Matrix {
+  const n = a.rows, x = a.data;
+  for (let i = 0; i < n; i++) for (let j = 0; j <= i; j++) x[i * n + j] = x[j * n + i] = (x[i * n + j]! + x[j * n + i]!) / 2;
+  return a;
+}
+
+/** P R V R' P for a V of seen directions, which add up to 0 over each one-hot block where R selects rows, "p p". */
+function placed(e: Equations, noise: BlockNoise, V: Matrix, out: Matrix): Matrix {
+  if (!e.selects) return noise.centre(timesTransposed(timesTransposed(e.basis, V), e.basis, true, out));
+  const q = V.rows, p = e.G.rows, place = Int32Array.from(e.features);
+  out.data.fill(0);
+  for (let i = 0, at = 0; i < q; i++) for (let j = 0, row = place[i]! * p; j < q; j++, at++) out.data[row + place[j]!] = V.data[at]!;
+  return out;
 }
 
 /** E', A "s q" and Λ of the directions that are seen. */
@@ -105,7 +129,8 @@ export function read(r: Reading, c: Matrix): Estimates {
     for (let j = 0, at = i * q; j < q; j++, at++) prior[i]! += (c.data[at]! - (factor * known.data[at]!) / r.prior[j]!) ** 2 * r.prior[j]!;
   }
   const noise = forms(weights, r.C), own = forms(weights, r.own);
-  return { estimate: timesVector(weights, r.g), weights, noise, own, prior, variance: noise.map((v, i) => v + r.likely * prior[i]!) };
+  const pull = timesVector(weights, r.pull), estimate = timesVector(weights, r.g).map((v, i) => v + pull[i]!);
+  return { estimate, pull, weights, noise, own, prior, variance: noise.map((v, i) => v + r.likely * prior[i]!) };
 }
 
 /** c a for a matrix c with few entries. */

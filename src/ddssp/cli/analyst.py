@@ -42,6 +42,7 @@ def fit(
     l1_ratio: Annotated[float, typer.Option(help="Elastic-net: share of the L1 penalty.")] = 0.5,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     plot: Annotated[Path | None, typer.Option(help="Write a coefficient plot (.svg, .png or .pdf).")] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite an existing plot.")] = False,
     json: Json = False,
 ) -> None:
     """Fit a regression from a release, with intervals; costs no privacy, as often as you like."""
@@ -60,17 +61,12 @@ def fit(
             raise ValueError(f"{option} must name at least one column, got none.")
     settings = {"approximation": approximation, "radius": radius, "alpha": alpha, "l1_ratio": l1_ratio}
     fits = [_fitted(loaded, model, name, chosen, not no_intercept, settings) for name in targets]
-    about = {
-        "private": loaded.private,
-        "mechanism": loaded.mechanism,
-        "epsilon": loaded.budget.epsilon,
-        "delta": loaded.budget.delta,
-    }
+    about = {"mechanism": loaded.mechanism, "epsilon": loaded.budget.epsilon, "delta": loaded.budget.delta}
     found = [f.to_dict(level) | about | {"model": model} for f in fits] if json else [f.summary(level) for f in fits]
     if plot is not None:
         from ddssp.model.plot import plot as draw
 
-        draw(fits, plot, level)
+        draw(fits, plot, level, force=force)
         note(f"wrote {plot}")
     if json:
         emit_json(found if len(found) > 1 else found[0])

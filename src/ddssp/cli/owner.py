@@ -264,7 +264,12 @@ def check(
     loaded = Schema.load(schema)
     if data is not None:
         require(tuple(loaded.columns), columns_of(data))
-    facts = {"columns": len(loaded.columns), "derived": len(loaded.derived), "to_confirm": list(loaded.to_confirm)}
+    facts = {
+        "columns": len(loaded.columns),
+        "derived": len(loaded.derived),
+        "to_confirm": list(loaded.to_confirm),
+        "for": "the owner only",
+    }
     if json:
         emit_json(facts)
     else:

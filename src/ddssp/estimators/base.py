@@ -78,6 +78,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> Self:
         """This estimator, fitted by one release of X and y; BudgetError if the ledger does not cover it."""
+        _require_schema(self.schema)
         if self.mechanism not in self._mechanisms:
             raise ValueError(f"mechanism must be one of {', '.join(self._mechanisms)} for this model, got {self.mechanism!r}.")
         X, y = self._numbers(X, y) if self.schema is None else self._structure(X, y)
@@ -139,6 +140,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """X and y as they are, with only their structure looked at."""
         if np.ndim(X) == 1 and not hasattr(X, "columns"):
             raise ValueError("X must have two dimensions, rows and columns, got one; Reshape your data.")
+        if hasattr(X, "columns"):
+            _require_names(X)
         validate_data(self, X, y, skip_check_array=True)
         check_consistent_length(X, y)
         return X, column_or_1d(y, warn=True)
@@ -146,6 +149,8 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     def _numbers(self, X: Any, y: Any = "no_validation", *, reset: bool = True) -> Any:
         """What scikit-learn makes of X and y; where a cell is no number its own message would quote the cell."""
         how = {"y_numeric": self._numeric_target} if reset else {}
+        if reset and hasattr(X, "columns"):
+            _require_names(X)
         try:
             return validate_data(self, X, y, reset=reset, dtype=np.float64, **how)
         except ValueError as error:
@@ -161,10 +166,29 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         validate_data(self, X, skip_check_array=True, reset=False)
         return _table(X, self._features)
 
+    def __repr__(self, N_CHAR_MAX: int = 700) -> str:
+        said = str(super().__repr__(N_CHAR_MAX))
+        return said if self.random_state is None else f"{said}  # NOT PRIVATE: reproducible noise"
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = tags.input_tags.string = self.schema is not None
         return tags
+
+
+def _require_schema(given: Any) -> None:
+    if not isinstance(given, Schema | str | Path | None):
+        got = type(given).__name__
+        raise ValueError(f"schema must be a Schema, the path of one or None, got a {got}; ddssp.Schema(columns=...) makes one.")
+
+
+def _require_names(X: Any) -> None:
+    """Refuses a frame that has no columns, or two of one name."""
+    names = [str(name) for name in X.columns]
+    if not names:
+        raise ValueError("X must have at least one column, got 0 feature(s).")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"X must have columns of different names, got {twice[0]!r} more than once; rename or drop one.")
 
 
 def _without_cells(message: str) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from ddssp.column import AnyColumn, Boolean, Categorical
@@ -84,10 +83,16 @@ class Classifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         return np.asarray(self.classes_[(score > 0).astype(int) if score.ndim == 1 else np.argmax(score, axis=1)])
 
     def _undeclared_target(self, y: NDArray[Any]) -> AnyColumn:
-        levels = tuple((_labels(y) if self.classes is None else np.unique(column_or_1d(self.classes))).tolist())
+        levels = _labels(y) if self.classes is None else _declared(self.classes)
         if len(levels) < 2:
             raise ValueError("classes must be two or more, got one class; declare all of them with classes=.")
-        return Boolean(levels=levels) if len(levels) == 2 else Categorical(levels=levels)
+        try:
+            return Boolean(levels=levels) if len(levels) == 2 else Categorical(levels=levels)
+        except ValueError:  # whose message would quote the labels
+            whose = "labels of y" if self.classes is None else "classes"
+            raise ValueError(
+                f"{whose} must be printable texts, whole numbers, finite numbers or booleans; change the others."
+            ) from None
 
     def _require(self, found: Declaration) -> None:
         if self.schema is not None and self.classes is not None:
@@ -115,15 +120,26 @@ class Classifier(ClassifierMixin, PrivateEstimator):  # type: ignore[misc]
         return tags
 
 
-def _labels(y: NDArray[Any]) -> NDArray[Any]:
+def _declared(classes: Any) -> tuple[Any, ...]:
+    """The declared labels, sorted."""
+    if isinstance(classes, str) or np.ndim(classes) != 1:
+        raise ValueError('classes must be a list of labels, such as ["no", "yes"], or None.')
+    if len({isinstance(label, str) for label in classes}) > 1:
+        raise ValueError("classes must be all texts or all numbers, got both; write numbers as texts, in y too.")
+    return tuple(np.unique(np.asarray(classes)).tolist())
+
+
+def _labels(y: NDArray[Any]) -> tuple[Any, ...]:
     """The labels that occur; not private."""
+    if y.dtype == object and len({isinstance(label, str) for label in y}) > 1:
+        raise ValueError("labels of y must be all texts or all numbers, got both; write numbers as texts.")
     check_classification_targets(y)
     warnings.warn(
         "the classes were read from y, which the guarantee does not cover; declare them with classes= or in a schema.",
         PrivacyWarning,
         stacklevel=5,
     )
-    return np.unique(y)
+    return tuple(np.unique(y).tolist())
 
 
 class DPLogisticRegression(Classifier):

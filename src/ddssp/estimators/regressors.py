@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -116,8 +117,9 @@ class DPRidge(Regressor):
 
     def _require(self, found: Declaration) -> None:
         super()._require(found)
-        if self.alpha is not None and not 0 <= self.alpha < np.inf:
-            raise ValueError(f"alpha must be None, or 0 or more and finite, got {self.alpha!r}.")
+        given: Any = self.alpha
+        if given is not None and not (isinstance(given, Real) and 0 <= float(given) < np.inf):
+            raise ValueError(f"alpha must be None, or a number of 0 or more and finite, got {self.alpha!r}.")
 
     def _fitted(self, release: Release, target: str) -> PenalisedFit:
         return release.ridge(target, alpha=self.alpha)

@@ -14,7 +14,7 @@ from ddssp import frame
 from ddssp.coding import coded, design, sources
 from ddssp.encoding import Encoding
 from ddssp.model.equations import Equations
-from ddssp.model.interval import IntervalError, Intervals, Wald
+from ddssp.model.interval import IntervalError, Intervals, Wald, require_level
 from ddssp.model.solve import Shrinkage
 from ddssp.schema import Schema
 
@@ -36,6 +36,7 @@ class Fit:
         encoding: the features' blocks.
         shrinkage: how the noise was met; None where a penalty does it.
         equations: the normal equations it was solved from.
+        private: False if the release's noise was reproducible; every table then says so.
     """
 
     model: ClassVar[str] = ""
@@ -45,6 +46,7 @@ class Fit:
     schema: Schema
     shrinkage: Shrinkage | None
     equations: Equations | None = None
+    private: bool = True
 
     @property
     def title(self) -> str:
@@ -95,12 +97,14 @@ class Fit:
         """A table like statsmodels': coef, std err and its two parts, z, P>|z| and the interval."""
         from ddssp.model.summary import summary
 
+        require_level(level)
         return summary(self, level)
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
         """Everything the summary says, for JSON; None where a coefficient is not identified."""
+        require_level(level)
         how = None if self.shrinkage is None else self.shrinkage.value
-        head = {"model": self.model, "target": self.target, "shrinkage": how, **self.facts}
+        head = {"model": self.model, "target": self.target, "private": self.private, "shrinkage": how, **self.facts}
         if self.not_covered is not None:
             return head | {"not_covered": self.not_covered, "coef": self.coef}
         found = self.intervals

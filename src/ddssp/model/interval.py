@@ -12,20 +12,29 @@ from scipy.special import chdtrc, ndtr, ndtri
 
 from ddssp.inference.noise_covariance import BlockNoise
 from ddssp.model.equations import Equations
-from ddssp.model.reading import Reading, reading
+from ddssp.model.reading import WIDE, Reading, reading
 
 Array = NDArray[np.float64]
 
-PRIOR_SHARE = 1 / 3
-"""A coefficient is identified if what rests on the prior adds at most this share to its noise variance."""
+PRIOR_SHARE = 1 / 20
+"""A coefficient is identified if what rests on the prior, at the upper limit of τ, adds at most this share to its noise
+variance: a bias of two standard deviations of the prior then still leaves 93 % of 95."""
 
+OWN_SHARE = 1 / 8
+"""... and if its own noise, which multiplies the noise of H, would add at most this share to it."""
 
-OWN_SHARE = 1 / 5
-"""... and if at most this share of its noise variance comes from not knowing β itself, which multiplies the noise of H."""
+PULL_SHARE = 1 / 2
+"""... and if its estimate was moved by at most this share of its standard error to free it of bias."""
 
 
 class IntervalError(ValueError):
     """An interval that the release cannot support, in one sentence."""
+
+
+def require_level(level: float) -> None:
+    """Refuses what is no level of an interval."""
+    if not 0 < level < 1:
+        raise ValueError(f"level must lie strictly between 0 and 1, got {level}; 0.95 is a usual choice.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -63,8 +72,7 @@ class Intervals:
 
     def limits(self, level: float = 0.95, *, privacy_only: bool = False) -> Array:
         """Ends of the intervals, "k 2"; ±inf where a coefficient is not identified."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie strictly between 0 and 1, got {level}; 0.95 is a usual choice.")
+        require_level(level)
         half = ndtri((1 + level) / 2) * (self.privacy if privacy_only else self.stderr)
         centre = np.where(self.identified, self.estimate, 0.0)
         return np.stack([centre - half, centre + half], axis=1)
@@ -131,15 +139,15 @@ class Inference:
     def intervals(self) -> Intervals:
         r"""For each coefficient c'β: privacy w'Cw plus what rests on the prior, sampling s² w'Λw.
 
-        Not identified: the prior adds more than a third to the noise variance; more than a fifth of that comes from β's own
-        uncertainty; or the standard error is wider than the coefficient of a feature that would move the response over half
-        its range.
+        Not identified: the prior adds more than a twentieth to the noise variance; its own noise would add more than an eighth;
+        its bias was more than half its standard error; or the standard error is wider than the coefficient of a feature that
+        would move the response over half its range.
         """
         c = self.equations.readout
         found = self.reading.read(c)
         privacy = np.sqrt(found.variance)
-        known = (found.prior <= PRIOR_SHARE * found.noise) & (found.own <= OWN_SHARE * found.noise)
-        known &= (privacy <= np.linalg.norm(c, axis=1)) & (privacy > 0)
+        known = (found.prior <= WIDE * PRIOR_SHARE * found.noise) & (found.own <= OWN_SHARE * found.noise)
+        known &= (np.abs(found.pull) <= PULL_SHARE * privacy) & (privacy <= np.linalg.norm(c, axis=1)) & (privacy > 0)
         sampling = np.sqrt(self.residual_variance * (found.weights**2 @ self.reading.eigenvalues))
         return Intervals(
             names=self.equations.names,
@@ -161,6 +169,8 @@ class Inference:
         """Where `names` are among the coefficients; each must be identified."""
         if not names:
             raise ValueError("names must hold at least one coefficient to test.")
+        if twice := next((name for name in names if list(names).count(name) > 1), None):
+            raise ValueError(f"names must be different coefficients, got {twice!r} more than once; leave the others out.")
         for name in names:
             if name not in self.equations.names:
                 has = ", ".join(self.equations.names)

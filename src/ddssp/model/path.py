@@ -100,6 +100,7 @@ class Path:
     block: Block
     schema: Schema
     equations: Equations
+    private: bool = True
 
     @property
     def best(self) -> int:
@@ -121,6 +122,7 @@ class Path:
             block=self.block,
             alpha=float(self.alphas[i]),
             l1_ratio=self.l1_ratio,
+            private=self.private,
         )
 
 

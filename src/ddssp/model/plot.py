@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,9 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
+from ddssp import whole
 from ddssp.model.fit import Fit
+from ddssp.released import require_writable
 
 TOTAL, PRIVACY, SAMPLING = "#000000", "#D55E00", "#56B4E9"
 """Okabe and Ito's colours, told apart by every kind of eye."""
@@ -17,15 +20,17 @@ TOTAL, PRIVACY, SAMPLING = "#000000", "#D55E00", "#56B4E9"
 FORMATS = (".svg", ".png", ".pdf")
 
 
-def plot(fits: Sequence[Fit], path: str | Path, level: float = 0.95) -> None:
-    """Writes one panel per fit: estimates with their total intervals, and beside them what each part alone would give.
+def plot(fits: Sequence[Fit], path: str | Path, level: float = 0.95, *, force: bool = False) -> None:
+    """None; writes one panel per fit: estimates with their total intervals, and beside them what each part alone would give.
 
     Coefficients of numbers are drawn over their declared range, so that one axis serves them all; the intercept is left out.
-    Edge cases: coefficients that are not identified are named as such; fits without intervals show points alone.
+    Edge cases: coefficients that are not identified are named as such; fits without intervals show points alone; a file that
+    exists is refused unless `force`.
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
         raise ValueError(f"plot must be a file ending in {', '.join(FORMATS)}, got {str(path)!r}.")
+    require_writable(path, force=force)
     try:
         import matplotlib
         from matplotlib.figure import Figure
@@ -37,7 +42,9 @@ def plot(fits: Sequence[Fit], path: str | Path, level: float = 0.95) -> None:
         axes = figure.subplots(len(fits), 1, squeeze=False, height_ratios=[max(r, 2) for r in rows])
         for ax, fit in zip(axes[:, 0], fits, strict=True):
             _panel(ax, fit, level)
-        figure.savefig(path, metadata={"Date": None} if path.suffix.lower() == ".svg" else None, dpi=150)
+        drawn, kind = io.BytesIO(), path.suffix.lower().removeprefix(".")
+        figure.savefig(drawn, format=kind, metadata={"Date": None} if kind == "svg" else None, dpi=150)
+    whole.write(path, drawn.getvalue())
 
 
 def _shown(fit: Fit) -> list[str]:

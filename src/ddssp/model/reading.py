@@ -4,12 +4,13 @@ b̃ − H̃β = e_y − Eβ ~ N(0, C(β)) holds exactly, but H̃ itself is noisy
 level it says nothing. So, in coordinates in which the noise of H has one size,
 
     seen    g = U_S'b̃ = Λ_S U_S'β + noise, for the eigenvectors U_S of H̃ with eigenvalue over √p
-    prior   β ~ N(0, τ²), which only fills directions that are not seen; τ at the upper 95 % end of its likelihood
+    prior   β ~ N(0, τ²), which only fills directions that are not seen; τ² far above the upper 95 % end of its likelihood
     read    c'β for one coefficient c with the prior on c'β itself taken away again: the estimate is not shrunken, and its
             variance is that of the noise and, apart, what rests on the prior for other, unseen directions
+    pull    U_S and the noise share E, the noise of H, so that the noise is not 0 on average: its mean is taken off
 
-Whether a coefficient is identified is asked at that wide τ; its variance, and C at E[tt'] with t = r − Rβ, are taken at the
-most likely one. Where everything is seen the prior has no part, and the variance is c'H⁻¹CH⁻¹c.
+Whether a coefficient is identified is asked at the upper end of τ; its variance, and C at E[tt'] with t = r − Rβ, are taken at
+the most likely one. Where everything is seen the prior has no part, and the variance is c'H⁻¹CH⁻¹c.
 """
 
 from __future__ import annotations
@@ -31,6 +32,9 @@ ROUNDS = 4
 LIKELIHOOD_DROP = 2.71
 """Twice the log-likelihood ratio at the one-sided 95 % limit of τ²."""
 
+WIDE = 100.0
+"""Estimates are taken under a prior variance this many times the upper limit of τ², so that they hardly rest on it."""
+
 FLAT = 10.0
 """Prior variance of the intercept, for a response on [−1, 1]: next to none."""
 
@@ -43,10 +47,11 @@ class Reading:
         sight: E, "q s": the seen directions, g = E'b̃.
         A: "s q".
         C: "s s".
-        own: "s s", the part of C that comes from not knowing β.
+        own: "s s", what an unshrunken estimate's own noise would add to C: not knowing β multiplies the noise of H.
         eigenvalues: Λ, "s"; sampling error of g has covariance s²Λ.
         prior: Π, "q".
         gain: Π A'(AΠA' + C)⁻¹, "q s".
+        pull: −E U_S'e, "s": minus the mean of the noise of g, to second order in the noise.
         V: "q q", covariance of β given the release under this prior.
         mean: of β given the release under the most likely τ.
         likely: the most likely τ² over the prior's.
@@ -60,6 +65,7 @@ class Reading:
     eigenvalues: Array
     prior: Array
     gain: Array
+    pull: Array
     V: Array
     mean: Array
     likely: float
@@ -71,7 +77,8 @@ class Reading:
         weights = (c @ self.gain) / (1 - rho)[:, None]
         unseen = c - weights @ self.A
         return Estimates(
-            estimate=weights @ self.g,
+            estimate=weights @ (self.g + self.pull),
+            pull=weights @ self.pull,
             weights=weights,
             noise=np.einsum("ks,st,kt->k", weights, self.C, weights),
             own=np.einsum("ks,st,kt->k", weights, self.own, weights),
@@ -84,7 +91,8 @@ class Reading:
         shrink = (c @ self.V @ c.T) @ np.linalg.pinv((c * self.prior) @ c.T)
         weights = np.asarray(np.linalg.solve(np.eye(len(c)) - shrink, c @ self.gain), np.float64)
         unseen = c - weights @ self.A
-        return weights @ self.g, weights @ self.C @ weights.T + self.likely * (unseen * self.prior) @ unseen.T, weights
+        covariance = weights @ self.C @ weights.T + self.likely * (unseen * self.prior) @ unseen.T
+        return weights @ (self.g + self.pull), covariance, weights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,11 +100,13 @@ class Estimates:
     """Linear estimates w'g.
 
     Args:
-        noise: their variance through the noise; `own` is the part of it that comes from not knowing β.
+        pull: what was added to w'g to make up for the mean of its noise.
+        noise: their variance through the noise; `own` is what their own noise would add to it.
         prior: what rests on the prior, at its widest; `likely` of it under the most likely τ.
     """
 
     estimate: Array
+    pull: Array
     weights: Array
     noise: Array
     own: Array
@@ -125,15 +135,36 @@ def reading(equations: Equations, noise: BlockNoise) -> Reading:
     mean, V = np.zeros(len(unit)), np.zeros((len(unit), len(unit)))
     for _ in range(ROUNDS):
         t = equations.residual(mean)
-        own = E.T @ R.T @ noise.covariance(R @ V @ R.T) @ R @ E
-        C = E.T @ R.T @ noise.covariance(np.outer(t, t)) @ R @ E + own
+        C = E.T @ R.T @ noise.covariance(np.outer(t, t) + R @ V @ R.T) @ R @ E
         likely = prior(C, 0.0)
         gain, V = _posterior(A, C, likely)
         mean = gain @ g
-    widest = prior(C, LIKELIHOOD_DROP)
+    widest = np.where(fixed, 1.0, WIDE) * prior(C, LIKELIHOOD_DROP)
     gain, V = _posterior(A, C, widest)
-    ratio = float(likely[-1] / widest[-1])
-    return Reading(sight=E, g=g, A=A, C=C, own=own, eigenvalues=L, prior=widest, gain=gain, V=V, mean=mean, likely=ratio)
+    return Reading(
+        sight=E,
+        g=g,
+        A=A,
+        C=C,
+        own=E.T @ R.T @ noise.covariance(R @ gain @ C @ gain.T @ R.T) @ R @ E,
+        eigenvalues=L,
+        prior=widest,
+        gain=gain,
+        pull=_pull(equations, noise, E, gain, mean),
+        V=V,
+        mean=mean,
+        likely=float(likely[-1] / widest[-1]),
+    )
+
+
+def _pull(equations: Equations, noise: BlockNoise, sight: Array, gain: Array, mean: Array) -> Array:
+    r"""E[U_S'E J e] with J = gain U_S' ≈ H⁻¹ the way from noise to β: U_S'R' E[N RJR' N] t.
+
+    H̃⁻¹ = H⁻¹ − H⁻¹EH⁻¹ + …, so β̂ − β = H̃⁻¹e has the mean −H⁻¹E[EH⁻¹e] to second order, with E = R'NR and e = R'Nt.
+    """
+    R, J = equations.basis, gain @ sight.T
+    M = R @ ((J + J.T) / 2) @ R.T
+    return np.asarray(sight.T @ (R.T @ (noise.covariance(M) @ equations.residual(mean))))
 
 
 def _posterior(A: Array, C: Array, prior: Array) -> tuple[Array, Array]:

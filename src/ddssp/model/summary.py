@@ -25,6 +25,8 @@ NOTES = (
     "sampling: exact-data coefficient around the population's. privacy: estimate around the exact-data coefficient.",
 )
 
+NOT_PRIVATE = "NOT PRIVATE: reproducible noise, for experiments only"
+
 NORMAL = (
     "coefficients are read from second moments as if features were normal: with skewed or rare features they can be\n"
     "off by more than their intervals say (docs/models.md)."
@@ -38,7 +40,7 @@ def summary(fit: Fit, level: float = 0.95) -> str:
     head, *lines = ["  ".join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in (headings, *rows)]
     wide = max(len(head), 60)
     facts = [f"{FACTS.get(k, k) + ':':<22}{number(v)}" for k, v in fit.facts.items() if v is not None]
-    title = fit.title.center(wide).rstrip()
+    title = "\n".join(line.center(wide).rstrip() for line in ((fit.title,) if fit.private else (fit.title, NOT_PRIVATE)))
     rule = "=" * wide
     return "\n".join([title, rule, *facts, rule, head, "-" * wide, *lines, rule, *_notes(fit)])
 
