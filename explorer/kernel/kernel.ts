@@ -349,8 +349,16 @@ function twisted(d: usize, e: usize, from: i32, to: i32, lambda: f64, tiny: f64,
   return gamma / sum;
 }
 
+/** z less its part along y, both of n numbers. */
+function less(z: usize, y: usize, n: i32): void {
+  const f = dot(z, y, n), ff = f64x2.splat(f);
+  let l = 0;
+  for (; l + 1 < n; l += 2) v128.store(at(z, l), f64x2.sub(v128.load(at(z, l)), f64x2.mul(ff, v128.load(at(y, l)))));
+  if (l < n) set(z, l, get(z, l) - f * get(y, l));
+}
+
 /** Rows of Z, "count n", zeros before: eigenvectors of T to `values`, ascending, whose parts of T begin and end at `ends` (two i32
- *  each). Neighbours nearer than 1e-5 of T's size are made orthogonal. False if that leaves nothing of one, or one is not found. */
+ *  each). Neighbours nearer than 1e-4 of T's size are made orthogonal. False if that leaves nothing of one, or one is not found. */
 export function eigenvectors(d: usize, e: usize, values: usize, ends: usize, count: i32, Z: usize, room: usize, n: i32, size: f64): bool {
   const up = room, down = at(room, n), tiny = 1e-290 + size * 1e-30;
   for (let i = 0; i < count; i++) {
@@ -365,14 +373,10 @@ export function eigenvectors(d: usize, e: usize, values: usize, ends: usize, cou
     let near = i;
     while (near > 0 && get(values, i) - get(values, near - 1) < 1e-4 * size) near--;
     if (near == i) continue;
-    for (let turn = 0; turn < 2; turn++) {
-      for (let j = near; j < i; j++) {
-        const y = at(Z, j * n), f = dot(at(y, from), at(z, from), to + 1 - from);
-        for (let l = from; l <= to; l++) set(z, l, get(z, l) - f * get(y, l));
-      }
-    }
+    for (let j = near; j < i; j++) less(at(z, from), at(Z, j * n + from), to + 1 - from);
     const left = dot(at(z, from), at(z, from), to + 1 - from);
     if (!(left > 0.01)) return false;
+    if (left < 0.9) for (let j = near; j < i; j++) less(at(z, from), at(Z, j * n + from), to + 1 - from);
     const scale = 1 / Math.sqrt(left);
     for (let l = from; l <= to; l++) set(z, l, get(z, l) * scale);
   }

@@ -1,7 +1,7 @@
 /** Intervals: how sure a coefficient is, sampling error and privacy error apart (model/interval.py). */
 
 import { residual, type Equations } from "./equations";
-import { dot, timesVector, zeros, type Matrix } from "./matrix";
+import { zeros, type Matrix } from "./matrix";
 import type { BlockNoise } from "./noise";
 import { read, reading, WIDE, type Estimates, type Reading } from "./reading";
 
@@ -31,7 +31,7 @@ export function inference(e: Equations, noise: BlockNoise): Inference {
   const r = reading(e, noise), found = read(r, e.readout), s = r.g.length, k = e.readout.rows, q = e.readout.cols;
   let explained = 0;
   for (let j = 0; j < s; j++) explained += (r.g[j]! ** 2 - r.C.data[j * s + j]!) / r.eigenvalues[j]!;
-  const t = residual(e, r.mean), own = Math.sqrt(Math.max(dot(t, timesVector(noise.covariance(outer(t, t)), t)), 0));
+  const t = noise.centred(residual(e, r.mean)), own = Math.sqrt(Math.max(noise.sandwichOfOuter({ rows: 1, cols: t.length, data: t }, t).data[0]!, 0));
   const rss = Math.max(e.yy - explained, own), residualVariance = rss / Math.max(e.total - e.rank, 1);
   const privacy = found.variance.map(Math.sqrt), sampling = new Float64Array(k);
   const known = Array.from({ length: k }, (_, i) => {

@@ -85,12 +85,7 @@ export class BlockNoise {
     return F;
   }
 
-  /** E[N M N] for symmetric M, which it overwrites, "p p". */
-  covariance(M: Matrix): Matrix {
-    return this.covarianceOfCentred(this.centre(M));
-  }
-
-  /** The same for M = P M P.
+  /** E[N M N] for symmetric M = P M P, which it overwrites, "p p".
    *
    * Of a one-hot block with first moments of variance σ² its own rows get σ² P (diag(2 M_0j + diag M_jj) − M_jj/m) P.
    */
@@ -125,7 +120,7 @@ export class BlockNoise {
    * tt' times one number for each pair of blocks has the rank of their number K, and the rest of the covariance is diagonal
    * next to F: a product of s × (p + K + 2) numbers instead of two of p × p.
    */
-  sandwichOfOuter(F: Matrix, t: Float64Array, out: Matrix): Matrix {
+  sandwichOfOuter(F: Matrix, t: Float64Array, out = raw(F.rows, F.rows)): Matrix {
     const s = F.rows, p = F.cols, K = this.variance.cols, v = this.variance.data, { blocks, spans } = this.encoding;
     const wide = p + K + 2, left = raw(s, wide), right = raw(s, wide), traces = new Float64Array(K), diagonal = new Float64Array(p);
     for (let r = 0; r < p; r++) traces[this.of[r]!]! += t[r]! * t[r]!;

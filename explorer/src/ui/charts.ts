@@ -56,6 +56,7 @@ export function span(d: Distribution, low: number, high: number, width: number):
   return drawn({
     style: STYLE, width, height: 64, marginLeft: 14, marginRight: 14, marginTop: 6, marginBottom: 22,
     x: { domain: [low, high], ticks: 4, label: null, tickSize: 3 },
+    y: { axis: null },
     marks: [
       Plot.ruleY([0], { x1: low, x2: high, stroke: "var(--line)", strokeWidth: 10, strokeLinecap: "round" }),
       Plot.ruleY([0], { x1: inside(mean - spread), x2: inside(mean + spread), stroke: "var(--accent)", strokeWidth: 10, strokeOpacity: 0.8 }),
@@ -128,8 +129,8 @@ export function coefficients(rows: readonly Drawn[], level: number, width: numbe
   const seen = data.filter((d) => d.known);
   const ends = [0, ...data.flatMap((d) => (d.known ? [d.low!, d.high!] : [d.at]))];
   return drawn({
-    style: STYLE, width, height: 48 + data.length * 22, marginLeft: margin(data.map((d) => d.name), width), marginRight: 16, marginTop: 8,
-    marginBottom: 38,
+    style: STYLE, width, height: 54 + data.length * 22, marginLeft: margin(data.map((d) => d.name), width), marginRight: 16, marginTop: 8,
+    marginBottom: 44,
     x: { domain: [Math.min(...ends), Math.max(...ends)], nice: true, grid: true, ticks: width < 520 ? 4 : 7, label: "coefficient; of numbers: over their declared range", labelAnchor: "center", labelArrow: "none" },
     y: { domain: data.map((d) => d.i), tickFormat: (i: number) => data[i]!.name, label: null, tickSize: 0, padding: 0.2 },
     marks: [

@@ -42,8 +42,9 @@ function field(title: string, control: HTMLElement): HTMLElement {
 }
 
 function options(select: HTMLSelectElement, entries: readonly (readonly [string, string])[], value: string): void {
-  fill(select, ...entries.map(([v, text]) => h("option", { value: v }, text)));
-  select.value = value;
+  const same = select.options.length === entries.length && entries.every(([v, text], i) => select.options[i]!.value === v && select.options[i]!.text === text);
+  if (!same) fill(select, ...entries.map(([v, text]) => h("option", { value: v }, text)));
+  if (select.value !== value) select.value = value;
 }
 
 /** Keeps the focus where it was: the boxes stay, only their state changes. */

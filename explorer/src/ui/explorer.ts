@@ -1,14 +1,16 @@
 /** The explorer: one regression at a time, fitted in the page. */
 
 import type { Contract } from "../contract";
-import { fit, FitError, limits, predicted, significance, type Fit } from "../fit/fit";
+import { fit, FitError, predicted, type Fit } from "../fit/fit";
 import type { Moments } from "../fit/equations";
 import { coefficients, preview, type Drawn, type WhatIf } from "./charts";
+import { CoefficientTable } from "./coefficients";
 import { controls, follow } from "./controls";
 import { commandLine, csv, png, python, save, svgText } from "./download";
 import { fill, fitted, h, number, percent, table } from "./dom";
+import { madeUp } from "./person";
 import { section } from "./sections";
-import { columnOf, completed, parsed, within, written, type State } from "./state";
+import { columnOf, completed, parsed, written, type State } from "./state";
 
 const MOST_DRAWN = 30;
 
@@ -17,15 +19,22 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
   const columns = new Map(contract.columns.map((c) => [c.name, c]));
   const status = h("p", { class: "status", role: "status" }), refusal = h("p", { class: "warning", role: "alert", hidden: true });
   const plot = h("div", { class: "chart", role: "img" }), plotNote = h("div", {}), results = h("div", { class: "results" });
-  const facts = h("dl", { class: "facts" }), prediction = h("output", { class: "prediction", for: "" }), person = h("div", { class: "boxes" });
-  const whatIf = h("div", {}), pythonCode = h("code", {}), shellCode = h("code", {});
-  let drawn: readonly Drawn[] = [], timer = 0;
+  const facts = h("dl", { class: "facts" }), prediction = h("output", { class: "prediction", for: "" });
+  const whatIf = h("div", {}), pythonCode = h("code", {}), shellCode = h("code", {}), rows = new CoefficientTable(contract.whyNoIntervals ?? "");
+  let drawn: readonly Drawn[] = [], timer = 0, asked = 0;
+  /** What has not been brought up to date yet. */
+  let later: (() => boolean)[] = [];
 
   const change = (next: State): void => {
     state = next;
     history.replaceState(null, "", `#${written(contract, state)}`);
     refit();
   };
+  const person = madeUp(contract, (column, value) => {
+    state = { ...state, person: { ...state.person, [column]: value } };
+    history.replaceState(null, "", `#${written(contract, state)}`);
+    if (found) predict(found);
+  });
   const panel = controls(contract, () => state, change);
   follow(() => state);
 
@@ -50,21 +59,43 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
     } else status.textContent = "";
   };
 
+  /** Numbers at once; plot, the rows that are out of sight and the code after the next paint. */
   const show = (f: Fit): void => {
     fill(facts, ...f.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, number(value)))));
-    draw(f);
-    fill(tableHost, tableOf(f, state.confidence, contract));
-    fill(person, ...personFields(contract, state, (column, value) => {
-      state = { ...state, person: { ...state.person, [column]: value } };
-      history.replaceState(null, "", `#${written(contract, state)}`);
-      predict(f);
-    }));
+    rows.show(f, state.confidence);
+    person.show(state);
     predict(f);
+    clearTimeout(timer);
+    later = [() => draw(f), () => codes(), () => rows.rest(), () => wait(f)];
+    const turn = ++asked, go = () => {
+      if (turn !== asked || !later.length) return;
+      if (!later[0]!()) later.shift();
+      setTimeout(go);
+    };
+    requestAnimationFrame(() => setTimeout(go));
+  };
+
+  /** Everything, now: for printing and for whatever takes the page as it stands. */
+  const finish = (): void => {
+    for (const step of later) while (step());
+    later = [];
+  };
+  window.addEventListener("beforeprint", finish);
+  const finished = (element: HTMLElement): HTMLElement => {
+    finish();
+    return element;
+  };
+
+  const codes = (): boolean => {
     pythonCode.textContent = python(contract, state);
     shellCode.textContent = commandLine(contract, state);
-    clearTimeout(timer);
+    return false;
+  };
+
+  const wait = (f: Fit): boolean => {
     fill(whatIf, h("p", { class: "note" }, "Working it out …"));
     timer = window.setTimeout(() => compare(f), 400);
+    return false;
   };
 
   const predict = (f: Fit): void => {
@@ -73,7 +104,7 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
     prediction.dataset["value"] = String(value);
   };
 
-  const draw = (f: Fit): void => {
+  const draw = (f: Fit): boolean => {
     const slopes = f.coefficients.filter((c) => c.column !== null), known = slopes.filter((c) => c.estimate !== null);
     const ranked = [...(known.length ? known : slopes)].sort((a, b) => strength(b) - strength(a)).slice(0, MOST_DRAWN);
     const kept = new Set(all || slopes.length <= MOST_DRAWN ? slopes : ranked);
@@ -91,6 +122,7 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
       ["hollow", "not identified (shrunken)"]] as const;
     const shown = f.covered ? parts : ([["hollow", "coefficient (shrunken); this release has no intervals"]] as const);
     fill(plotNote, h("ul", { class: "legend" }, ...shown.map(([key, text]) => h("li", {}, h("span", { class: `key ${key}` }), text))), more);
+    return false;
   };
 
   const compare = (f: Fit): void => {
@@ -98,17 +130,17 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
       fill(whatIf, h("p", {}, contract.whyNoIntervals ?? ""));
       return;
     }
-    const rows: WhatIf[] = [], shared = f.coefficients.map((c) => c.estimate !== null && c.column !== null);
-    const steps = [...contract.preview];
+    const steps: WhatIf[] = [], shared = f.coefficients.map((c) => c.estimate !== null && c.column !== null);
+    const left = [...contract.preview];
     const next = (): void => {
-      const step = steps.shift();
+      const step = left.shift();
       if (!step) {
-        fill(whatIf, ...whatIfView(rows, contract.about.epsilon, f));
+        fill(whatIf, ...whatIfView(steps, contract.about.epsilon, f));
         return;
       }
       const other = step.epsilon === contract.about.epsilon ? f : fit(moments, { ...f.ask, noiseFactor: contract.about.rho / step.rho });
       const kept = other.coefficients.filter((_, i) => shared[i]);
-      rows.push({
+      steps.push({
         epsilon: step.epsilon, total: median(kept.map((c) => c.stderr)), sampling: median(kept.map((c) => c.sampling)),
         identified: other.coefficients.filter((c) => c.estimate !== null).length,
       });
@@ -117,7 +149,6 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
     next();
   };
 
-  const tableHost = h("div", {});
   const name = () => `${contract.about.name}-${state.target}`.replace(/[^\w-]+/g, "_");
   const link = h("button", {
     type: "button", onclick: () => {
@@ -128,12 +159,12 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
     h("figure", {}, h("figcaption", {}, "Coefficients and where their error comes from"), plot, plotNote),
     h("div", { class: "buttons downloads" },
       h("button", { type: "button", onclick: () => found && save(`${name()}.csv`, "text/csv;charset=utf-8", csv(found, state.confidence)) }, "Table as CSV"),
-      h("button", { type: "button", onclick: () => save(`${name()}.svg`, "image/svg+xml", svgText(plot)) }, "Plot as SVG"),
-      h("button", { type: "button", onclick: () => void png(plot).then((blob) => save(`${name()}.png`, "image/png", blob)) }, "Plot as PNG"),
+      h("button", { type: "button", onclick: () => save(`${name()}.svg`, "image/svg+xml", svgText(finished(plot))) }, "Plot as SVG"),
+      h("button", { type: "button", onclick: () => void png(finished(plot)).then((blob) => save(`${name()}.png`, "image/png", blob)) }, "Plot as PNG"),
       link),
-    tableHost,
+    rows.element,
     h("h3", {}, "A made-up record"),
-    h("p", {}, "What the fit expects of somebody with these values; change any of them."), person,
+    h("p", {}, "What the fit expects of somebody with these values; change any of them."), person.element,
     h("p", { "aria-live": "polite" }, prediction),
     h("h3", {}, "Had ε been larger"), whatIf,
     h("h3", {}, "The same elsewhere"),
@@ -170,43 +201,6 @@ function median(values: readonly (number | null)[]): number | null {
   if (!known.length) return null;
   const half = Math.floor(known.length / 2);
   return known.length % 2 ? known[half]! : (known[half - 1]! + known[half]!) / 2;
-}
-
-function tableOf(f: Fit, confidence: number, contract: Contract): HTMLElement {
-  const caption = `${f.ask.model[0]!.toUpperCase()}${f.ask.model.slice(1)} regression of ${f.ask.target}`;
-  if (!f.covered) {
-    const rows = f.coefficients.map((c) => [c.name, number(c.coef)]);
-    return h("div", {}, table(caption, ["", "coef"], rows, "Coefficients"), h("p", { class: "note" }, contract.whyNoIntervals ?? ""));
-  }
-  const low = (1 - confidence) / 2, rows = f.coefficients.map((c) => {
-    const test = significance(c), ends = limits(c, confidence);
-    if (!test || !ends) return [c.name, number(c.coef), h("span", { class: "soft" }, "not identified"), "", "", "", "", "", "", ""];
-    return [c.name, number(c.coef), number(c.estimate), number(c.stderr), number(c.sampling), number(c.privacy), test.z.toFixed(2).replace("-", "−"),
-      test.p < 0.0005 ? "<0.001" : test.p.toFixed(3), number(ends[0]), number(ends[1])];
-  });
-  const hidden = f.coefficients.filter((c) => c.estimate === null).length;
-  return h("div", {},
-    table(caption, ["", "coef", "estimate", "std err", "sampling", "privacy", "z", "P>|z|", `[${number(low)}`, `${number(1 - low)}]`], rows, "Coefficients"),
-    hidden > 0 && h("p", { class: "note" }, `${hidden} of ${f.coefficients.length} coefficients are not identified: the noise hides them.`));
-}
-
-function personFields(contract: Contract, state: State, set: (column: string, value: number) => void): HTMLElement[] {
-  const wanted = new Set(state.features), sources = new Set<string>();
-  for (const c of contract.columns) if (wanted.has(c.name)) for (const name of c.derived?.of ?? [c.name]) sources.add(name);
-  return contract.columns.filter((c) => sources.has(c.name)).map((c, i) => {
-    const id = `record-${i}`, value = state.person[c.name] ?? 0;
-    if (c.kind === "numeric") {
-      const input: HTMLInputElement = h("input", {
-        id, type: "number", min: c.low, max: c.high, step: "any", value: String(Number(value.toPrecision(6))), inputmode: "decimal",
-        oninput: () => Number.isFinite(input.valueAsNumber) && set(c.name, within(c, input.valueAsNumber)),
-      });
-      return h("div", { class: "field" }, h("label", { for: id }, c.name), input);
-    }
-    const select: HTMLSelectElement = h("select", { id, onchange: () => set(c.name, Number(select.value)) },
-      ...c.labels.map((l, at) => h("option", { value: at }, l || "(empty)")));
-    select.value = String(value);
-    return h("div", { class: "field" }, h("label", { for: id }, c.name), select);
-  });
 }
 
 function whatIfView(rows: readonly WhatIf[], now: number, f: Fit): (HTMLElement | null)[] {
