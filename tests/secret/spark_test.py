@@ -31,6 +31,13 @@ pytest.importorskip("pyspark", reason="pyspark is not installed: pip install 'dd
 if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
     pytest.skip("Spark needs Java, and there is none", allow_module_level=True)
 
+QUICK = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Xshare:auto"
+"""Options of Java for processes that live for seconds: no time is spent on optimising."""
+
+SMALL = {"spark.sql.adaptive.enabled": "false", "spark.sql.shuffle.partitions": "2"}
+"""Settings of Spark for tables of a few hundred rows."""
+
+ROWS = 600
 SCHEMA = Schema(
     name="survey",
     columns={
@@ -42,7 +49,7 @@ SCHEMA = Schema(
 )
 
 
-def table(rows: int = 2000) -> pa.Table:
+def table(rows: int = ROWS) -> pa.Table:
     rng = np.random.default_rng(0)
     age = [None if i % 7 == 0 else a for i, a in enumerate(rng.normal(50, 30, rows).round(2).tolist())]
     columns = {"age": age, "grade": rng.integers(0, 5, rows), "plan.b": rng.choice(["a", "b", "c", "?"], rows)}
@@ -57,16 +64,23 @@ def released(data, mechanism: str, target: str | None = None, engine: Engine | N
 @pytest.mark.slow
 def test_in_this_process(tmp_path, monkeypatch):
     """One Spark for all of it, since starting one takes longer than the rest."""
-    monkeypatch.setattr(spark, "FAN_IN", 2)  # so that three partial sums are added in a tree
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", QUICK)
     path = tmp_path / "d.parquet"
-    pq.write_table(table(), path, row_group_size=300)
+    pq.write_table(table(), path, row_group_size=100)
     source = opened(path, Engine(master="local[2,4]"))
     session = source._data.sparkSession
     try:
         session.sparkContext.setLogLevel("OFF")
-        frame = session.read.parquet(str(path)).repartition(3)
-        _same_release(table(), frame, path)
-        _no_retry_counts_twice(frame)
+        for name, value in SMALL.items():
+            session.conf.set(name, value)
+        rows = session.read.parquet(str(path))
+        _same_release(table(), rows.repartition(2).persist(), path)
+        frame = rows.repartition(3).persist()
+        with monkeypatch.context() as few:
+            few.setattr(spark, "FAN_IN", 2)  # so that three partial sums are added in a tree
+            assert released(frame, "moments") == released(table(), "moments")
+            _no_retry_counts_twice(frame)
+        _progress_is_the_share_of_tasks(frame, monkeypatch)
         _a_pass_that_fails_costs_nothing(frame, tmp_path)
         _people_too(frame)
         _a_file_that_changes(path, session)
@@ -101,9 +115,27 @@ def _no_retry_counts_twice(frame):
     source = opened(frame)
     exact = Counts.of(source.folded(columns, partial(partials, layout=layout, threads=1)), layout)
     again = Counts.of(source.folded(columns, dying), layout)
-    assert exact.n == again.n == 2000
+    assert exact.n == again.n == ROWS
     assert all(np.array_equal(exact.pair[k], again.pair[k]) for k in exact.pair)
-    assert sum(b.num_rows for b in source.batches(columns)) == 2000
+    assert sum(b.num_rows for b in source.batches(columns)) == ROWS
+
+
+def _progress_is_the_share_of_tasks(frame, monkeypatch):
+    monkeypatch.setattr(spark, "POLL", 0.05)
+    told = []
+
+    def slow(batches):
+        import time
+
+        rows = sum(batch.num_rows for batch in batches)
+        time.sleep(0.3)
+        yield np.array([rows])
+
+    found = opened(frame.repartition(6)).folded(("age",), slow, told.append)
+    assert sum(int(vector[0]) for vector in found) == ROWS
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    assert any(0 < share < 1 for share in told)
 
 
 def _a_pass_that_fails_costs_nothing(frame, tmp_path):
@@ -122,9 +154,9 @@ def _a_pass_that_fails_costs_nothing(frame, tmp_path):
 def _people_too(frame):
     from pyspark.sql import functions as f
 
-    twice = frame.union(frame).withColumn("person", f.lit(1))
+    one = frame.coalesce(1).withColumn("person", f.lit(1))
     made = plan(SCHEMA, epsilon=1, delta=1e-6, unit="person", max_rows=1, mechanism="moments")
-    assert curate(twice.limit(100), made, noise=SeededNoise(0)).contribution is not None
+    assert curate(one, made, noise=SeededNoise(0)).contribution is not None
 
 
 def _a_file_that_changes(path, session):
@@ -153,9 +185,7 @@ def _refusals(frame, tmp_path):
 
 
 DRIVER = """
-import sys, time
-from functools import partial
-from pathlib import Path
+import os, sys
 from ddssp.engine import Engine
 from ddssp.schema import Schema
 from ddssp.secret.counts import Counts, Layout, partials
@@ -174,15 +204,16 @@ def slow(batches):
     vectors = list(partials(batches, layout, threads=1))
     task = TaskContext.get()
     Path(marks, f"{task.partitionId()}-{task.attemptNumber()}-{os.getppid()}").touch()
-    time.sleep(0.4)
+    time.sleep(0.3)
     return vectors
 
 source = opened(path, Engine(master=master))
 source._data.sparkSession.sparkContext.setLogLevel("OFF")
 from ddssp.secret.engines.spark import SparkRows
-source = SparkRows(source._data.repartition(12))
+source = SparkRows(source._data.repartition(8))
 counted = Counts.of(source.folded(("a", "b"), slow), layout)
-print(counted.n, counted.pair["a", "b"].tolist())
+print(counted.n, counted.pair["a", "b"].tolist(), flush=True)
+os._exit(0)
 """
 
 
@@ -209,7 +240,7 @@ def test_a_cluster_that_loses_a_worker_in_the_middle(tmp_path):
         cluster.stop()
     assert out.strip() == f"5000 {expected.tolist()}"
     attempts = [m.name.split("-") for m in marks.iterdir()]
-    assert len(attempts) > 12 or any(number != "0" for _, number, _ in attempts), "no task was run again"
+    assert len(attempts) > 8 or any(number != "0" for _, number, _ in attempts), "no task was run again"
 
 
 class Cluster:
@@ -226,16 +257,16 @@ class Cluster:
             "PYSPARK_PYTHON": sys.executable,
             "SPARK_LOCAL_IP": "127.0.0.1",
             "SPARK_NO_DAEMONIZE": "1",
+            "JAVA_TOOL_OPTIONS": QUICK,
         }
         self.processes: list[subprocess.Popen] = []
 
     def start(self) -> None:
         log = self._run("master.Master", "--host", "127.0.0.1", "--port", str(self.port), "--webui-port", "0")
         wait(lambda: "I have been elected leader" in log.read_text(), 120)
-        for i in (1, 2):
-            options = ("-c", "1", "-m", "1536m", "--webui-port", "0", "-d", str(self.folder / f"work{i}"))
-            worker = self._run("worker.Worker", "--host", "127.0.0.1", *options, self.master)
-            wait(lambda worker=worker: "Successfully registered with master" in worker.read_text(), 120)
+        options = ("--host", "127.0.0.1", "-c", "1", "-m", "1536m", "--webui-port", "0")
+        workers = [self._run("worker.Worker", *options, "-d", str(self.folder / f"work{i}"), self.master) for i in (1, 2)]
+        wait(lambda: all("Successfully registered with master" in worker.read_text() for worker in workers), 120)
 
     def driver(self, command: list[str]) -> subprocess.Popen:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}

@@ -9,9 +9,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlparse
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +25,9 @@ from ddssp.secret.engines import Fold, Tell, quiet
 
 FAN_IN = 32
 """Partial sums that one task, or the driver, adds up: more are added in a tree."""
+
+POLL = 0.5
+"""Seconds between two looks at how many tasks are done."""
 
 T = TypeVar("T")
 
@@ -49,11 +54,11 @@ class SparkRows(Secret):
 
     def folded(self, columns: tuple[str, ...], fold: Fold, tell: Tell = quiet) -> Iterator[NDArray[np.int64]]:
         partials = self._chosen(columns).mapInArrow(_partials(fold, columns), "part binary")
-        tasks = _guarded(lambda: int(self._data.rdd.getNumPartitions()))
+        counting = tasks = _guarded(lambda: int(self._data.rdd.getNumPartitions()))
         while tasks > FAN_IN:
             tasks = -(-tasks // FAN_IN)
             partials = partials.repartition(tasks).mapInArrow(_added, "part binary")
-        for row in _guarded(partials.collect):
+        for row in _guarded(lambda: _followed(partials, counting, tell)):
             yield np.frombuffer(row["part"], np.int64)
         tell(1.0)
 
@@ -101,6 +106,29 @@ def session(master: str, batch_rows: int) -> Any:
     for name, value in settings.items():
         builder = builder.config(name, value)
     return _guarded(builder.getOrCreate)
+
+
+def _followed(frame: Any, tasks: int, tell: Tell) -> Any:
+    """Its rows; meanwhile the share of the counting tasks that are done is told."""
+    context, group = frame.sparkSession.sparkContext, uuid4().hex
+
+    def collect() -> Any:
+        context.setJobGroup(group, "ddssp", interruptOnCancel=False)
+        return frame.collect()
+
+    with ThreadPoolExecutor(1) as thread:
+        coming, share = thread.submit(collect), 0.0
+        while wait([coming], POLL).not_done:
+            share = max(share, _done(context.statusTracker(), group, tasks))
+            tell(share)
+        return coming.result()
+
+
+def _done(tracker: Any, group: str, tasks: int) -> float:
+    """The largest share done of a stage of so many tasks; below 1, since what they counted is still to be added up."""
+    jobs = filter(None, map(tracker.getJobInfo, tracker.getJobIdsForGroup(group)))
+    stages = filter(None, (tracker.getStageInfo(i) for job in jobs for i in job.stageIds))
+    return min(max((s.numCompletedTasks / s.numTasks for s in stages if s.numTasks == tasks), default=0.0), 0.99)
 
 
 def _partials(fold: Fold, columns: tuple[str, ...]) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
