@@ -72,6 +72,11 @@ def ratio(of: str, to: str) -> Callable[[Found], float]:
     return lambda found: min(_ratios(found["seconds"][of], found["seconds"][to]))
 
 
+def furthest(exponents: dict[str, float]) -> float:
+    """The exponent of wall or processor time that is further from 1."""
+    return max(exponents.values(), key=lambda e: abs(e - 1))
+
+
 def at_least(limit: float) -> Callable[[float], bool]:
     return lambda value: value >= limit
 
@@ -90,7 +95,7 @@ PROMISES: list[tuple[str, str, Callable[[Found], float], str, Callable[[float], 
     ("stream", "from Parquet, numba: ≥ 3 × DuckDB", ratio("DuckDB, UNION ALL", NUMBA), "{:.1f} ×", at_least(3)),
     ("spark", "`mapInArrow`: ≥ 5 × grouping sets", ratio("Spark, grouping sets", "ours, mapInArrow"), "{:.0f} ×", at_least(5)),
     ("scale", "any n: peak memory < 1 GB", lambda f: max(s["MB"] for s in f["steps"].values()), "{:.0f} MB", below(1000)),
-    ("scale", "exponent of time in n: 0.95 … 1.05", lambda f: f["exponent"]["wall"], "{:.3f}", lambda e: 0.95 <= e <= 1.05),
+    ("scale", "exponent of time in n: 0.95 … 1.05", lambda f: furthest(f["exponent"]), "{:.3f}", lambda e: 0.95 <= e <= 1.05),
     ("wide", "500 numeric columns: a release < 60 s", lambda f: f["whole"]["wall"], "{:.1f} s", below(60)),
     ("wide", "500 numeric columns: < 4 GB", lambda f: f["whole"]["MB"], "{:.0f} MB", below(4000)),
     ("levels", "100 × 50 levels: counted < 1 min", lambda f: f["counts"]["wall"], "{:.1f} s", below(60)),
