@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 from ddssp.inference import belief as module
-from ddssp.inference.belief import UNMEASURED, Belief, Evidence, Loss, believed
+from ddssp.inference.belief import Belief, Evidence, Loss, believed
 from ddssp.inference.chance import mean_curvature
+from ddssp.inference.correlation import UNMEASURED
+from ddssp.inference.correlation import correlation as blocks_correlation
 from ddssp.inference.geometry import Geometry
 from ddssp.inference.prior import SHARES, variances
 
@@ -197,7 +199,7 @@ def learned(C: np.ndarray, places: np.ndarray, noise: float) -> tuple[np.ndarray
     H, truth = hessian(g, C), np.linspace(-0.3, 0.3, d)
     evidence = [Evidence(gradient=H @ (truth - p), noise=np.full(d, noise), at=p, centre=0.0, bias=0.0) for p in places]
     w = 1 / np.sqrt(g.total * g.variance)
-    first, V = module._correlation(g, {}, at)
+    first, V = blocks_correlation(g, {}, at)
     return first, V, *module._learned(first, V, evidence, places / w, at, w, 0.0)
 
 
@@ -272,41 +274,3 @@ def test_normal_scores_need_no_bend():
         errors.append(np.abs(now.theta - truth).max())
     assert errors[0] < 0.01
     assert errors[1] > 0.04
-
-
-def test_levels_of_one_column_are_correlated_as_their_shares_say():
-    n, share = 500.0, np.array([0.5, 0.3, 0.2])
-    g = Geometry(
-        total=n,
-        sizes=np.array([3]),
-        hot=np.array([True]),
-        offset=share - 1 / 3,
-        share=share,
-        variance=share * (1 - share),
-        doubt=np.array([1.0]),
-        live=np.ones(3, bool),
-    )
-    C, V = module._correlation(g, {}, np.arange(3))
-    codes = np.repeat(np.arange(3), (n * share).astype(int))
-    assert np.allclose(C, np.corrcoef(np.eye(3)[codes].T))
-    assert np.allclose(V, np.diag(np.diag(V)))
-
-
-def test_a_measured_block_is_shrunk_by_its_own_signal():
-    g = scalars(2)
-    C = np.array([[1, 0.4], [0.4, 1]])
-    sharp, V = module._correlation(g, measured(g, C), np.arange(2))
-    assert np.allclose(sharp, C, atol=1e-6)
-    assert V[0, 1] < 1e-10
-    blurred, V = module._correlation(g, measured(g, C, sigma2=(0.2 * 300) ** 2), np.arange(2))
-    assert 0 < blurred[0, 1] < 0.4
-    assert V[0, 1] < 0.2**2
-
-
-def test_eigenvalues_are_raised():
-    C = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
-    assert np.linalg.eigvalsh(C).min() < 0
-    assert np.linalg.eigvalsh(module._definite(C)).min() >= module.WEAKEST - 1e-12
-    fine = correlation(4, 7)
-    if np.linalg.eigvalsh(fine).min() > module.WEAKEST:
-        assert np.allclose(module._definite(fine), fine)

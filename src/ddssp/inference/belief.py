@@ -14,19 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import combinations, pairwise
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
+from ddssp.inference.correlation import Cross, correlation, definite
 from ddssp.inference.geometry import Geometry
 from ddssp.inference.prior import SHARES, variances
 
 Array = NDArray[np.float64]
-
-UNMEASURED = 0.2
-"""Standard deviation of a correlation between two blocks that was never measured."""
 
 CAUTION = 2.0
 """Factor on the variance that an uncertain C adds."""
@@ -36,9 +34,6 @@ STEPS, PASSES = 8, 2
 
 SETTLED = 0.1
 """Prior variances have settled when none of their logarithms would move further."""
-
-WEAKEST = 0.02
-"""Eigenvalues of C are raised to this."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -64,10 +59,6 @@ class Belief:
     prior: Array
     unseen: Array
     spreads: Array
-
-
-Cross = dict[tuple[int, int], tuple[Array, float]]
-"""Measured Σ z_j z_k' of blocks j < k, and the variance of its entries."""
 
 
 Curvature = Callable[[Array, Array], Array]
@@ -105,9 +96,9 @@ def believed(
     full = scale / geometry.reach
     share, phi, doubt = old.prior / full, old.theta[at] / w, old.variance[at] / w**2
     way = Way(points=np.array([e.at[at] for e in evidence]) / w, centres=np.array([e.centre for e in evidence]), unit=unit)
-    C, V = _correlation(geometry, cross, at)
+    C, V = correlation(geometry, cross, at)
     C, V = _learned(C, V, evidence, way.stretched(C, phi, loss), at, w, loss.bend)
-    C = _definite(C)
+    C = definite(C)
     for _ in range(PASSES):
         b, S = _observation(evidence, way.stretched(C, phi, loss), at, w, C, V, phi, doubt, loss.bend)
         share, phi, doubt = _posterior(b, S, C, block, share, full[block] / w**2)
@@ -145,12 +136,6 @@ class Way:
         return np.asarray(self.points * ratio[:, None])
 
 
-def _definite(C: Array) -> Array:
-    """C with its eigenvalues raised to WEAKEST."""
-    c, U = np.linalg.eigh(C)
-    return np.asarray((U * np.maximum(c, WEAKEST)) @ U.T)
-
-
 def _learned(
     C: Array, V: Array, evidence: Sequence[Evidence], points: Array, at: NDArray[np.intp], w: Array, bend: float
 ) -> tuple[Array, Array]:
@@ -164,38 +149,6 @@ def _learned(
         C += ((t.gradient[at] - s.gradient[at]) * w - C @ x)[:, None] * (spread / total[:, None])
         V -= spread**2 / total[:, None]
     return (C + C.T) / 2, (V + V.T) / 2
-
-
-def _correlation(geometry: Geometry, cross: Cross, at: NDArray[np.intp]) -> tuple[Array, Array]:
-    """C and the variance V of its entries: measured blocks shrunk by their own signal, others 0 ± UNMEASURED."""
-    n, block, variance = geometry.total, geometry.block[at], geometry.variance[at]
-    root = np.sqrt(n * variance)
-    C, V = np.eye(len(at)), np.zeros((len(at), len(at)))
-    places = {j: np.flatnonzero(block == j) for j in np.unique(block)}
-    starts = np.cumsum([0, *geometry.sizes])
-    for j, p in places.items():
-        if geometry.hot[j]:
-            share = geometry.share[at[p]]
-            C[np.ix_(p, p)] = n * (np.diag(share) - np.outer(share, share)) / np.outer(root[p], root[p])
-        V[p, p] = geometry.doubt[j] / root[p] ** 4
-    for j, k in combinations(places, 2):
-        p, q = places[j], places[k]
-        value, doubt = (
-            np.zeros((len(p), len(q))),
-            np.full((len(p), len(q)), UNMEASURED**2 / np.sqrt(geometry.sizes[j] * geometry.sizes[k])),
-        )
-        if (j, k) in cross:
-            raw, sigma2 = cross[j, k]
-            scale = np.outer(root[p], root[q])
-            noise = sigma2 / scale**2
-            offset = n * np.outer(geometry.offset[at[p]], geometry.offset[at[q]])
-            found = (raw[np.ix_(at[p] - starts[j], at[q] - starts[k])] - offset) / scale
-            weight = (noise + np.median(noise)) ** -2.0
-            signal = max(float(np.sum(weight * (found**2 - noise)) / np.sum(weight)), 1e-8)
-            value, doubt = np.clip(signal / (signal + noise) * found, -1, 1), signal * noise / (signal + noise)
-        C[np.ix_(p, q)], C[np.ix_(q, p)] = value, value.T
-        V[np.ix_(p, q)], V[np.ix_(q, p)] = doubt, doubt.T
-    return C, V
 
 
 def _observation(

@@ -24,8 +24,9 @@ from numpy.typing import NDArray
 
 from ddssp.domain import Clique
 from ddssp.encoding import Block, Encoding
-from ddssp.inference.belief import SQUARES, UNMEASURED, Belief, Evidence, Loss, believed
+from ddssp.inference.belief import SQUARES, Belief, Evidence, Loss, believed
 from ddssp.inference.chance import mean_chance, mean_curvature, score_of
+from ddssp.inference.correlation import UNMEASURED
 from ddssp.inference.geometry import Geometry, geometry
 from ddssp.inference.psd import combined
 from ddssp.marginal import Measurement

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddssp.encoding import Encoding
-from ddssp.inference.belief import Belief, Cross, Evidence, believed
+from ddssp.inference.belief import Belief, Evidence, believed
+from ddssp.inference.correlation import Cross
 from ddssp.inference.geometry import Geometry
 
 Array = NDArray[np.float64]
