@@ -73,6 +73,44 @@ export function timesTransposed(a: usize, b: usize, out: usize, m: i32, n: i32, 
   if (symmetric) mirror(out, n);
 }
 
+/** out = a x for a "m n". */
+export function timesVector(a: usize, x: usize, out: usize, m: i32, n: i32): void {
+  for (let i = 0; i < m; i++) set(out, i, dot(at(a, i * n), x, n));
+}
+
+/** out = f x + g y, n numbers each. */
+export function combined(x: usize, f: f64, y: usize, g: f64, out: usize, n: i32): void {
+  const ff = f64x2.splat(f), gg = f64x2.splat(g);
+  let i = 0;
+  for (; i + 1 < n; i += 2) v128.store(at(out, i), f64x2.add(f64x2.mul(ff, v128.load(at(x, i))), f64x2.mul(gg, v128.load(at(y, i)))));
+  if (i < n) set(out, i, f * get(x, i) + g * get(y, i));
+}
+
+/** y + f x, in place, n numbers. */
+export function plusTimes(y: usize, f: f64, x: usize, n: i32): void {
+  combined(x, f, y, 1, y, n);
+}
+
+/** M + xy' for M "n n", in place. */
+export function plusOuter(M: usize, x: usize, y: usize, n: i32): void {
+  for (let i = 0; i < n; i++) {
+    const row = at(M, i * n), f = get(x, i), ff = f64x2.splat(f);
+    let j = 0;
+    for (; j + 1 < n; j += 2) v128.store(at(row, j), f64x2.add(v128.load(at(row, j)), f64x2.mul(ff, v128.load(at(y, j)))));
+    if (j < n) set(row, j, get(row, j) + f * get(y, j));
+  }
+}
+
+/** Rows of M, "n n", from `from` to `to`, times the numbers of one row, in place. */
+export function timesRow(M: usize, from: i32, to: i32, f: usize, n: i32): void {
+  for (let i = from; i < to; i++) {
+    const row = at(M, i * n);
+    let j = 0;
+    for (; j + 1 < n; j += 2) v128.store(at(row, j), f64x2.mul(v128.load(at(row, j)), v128.load(at(f, j))));
+    if (j < n) set(row, j, get(row, j) * get(f, j));
+  }
+}
+
 /** Four rows x from X on, `wide` numbers each, solve L x = b up to place s, in place; rows of L are `long` numbers. */
 function solveFour(L: usize, long: i32, X: usize, wide: i32, s: i32): void {
   const x0 = X, x1 = at(x0, wide), x2 = at(x1, wide), x3 = at(x2, wide);
@@ -366,7 +404,7 @@ export function eigenvectors(d: usize, e: usize, values: usize, ends: usize, cou
     let lambda = get(values, i), missed: f64 = 0;
     for (let turn = 0; turn < 3; turn++) {
       missed = twisted(d, e, from, to, lambda, tiny, z, up, down);
-      if (Math.abs(missed) <= 2e-16 * size) break;
+      if (Math.abs(missed) <= 5e-16 * size) break;
       lambda += missed;
     }
     if (!(Math.abs(missed) <= 1e-13 * size)) return false;
@@ -408,11 +446,29 @@ export function reflected(V: usize, beta: usize, Z: usize, count: i32, n: i32, r
         s3 = f64x2.add(s3, f64x2.mul(v, z));
         t3 = f64x2.add(t3, f64x2.mul(w, z));
       }
-      const v: f64 = j < n ? get(last, j) : 0, w: f64 = j < n ? get(first, j) : 0;
-      turn(z0, last, first, k, n, bl, bf, both, sum2(s0) + v * (j < n ? get(z0, j) : 0), sum2(t0) + w * (j < n ? get(z0, j) : 0));
-      if (rows > 1) turn(z1, last, first, k, n, bl, bf, both, sum2(s1) + v * (j < n ? get(z1, j) : 0), sum2(t1) + w * (j < n ? get(z1, j) : 0));
-      if (rows > 2) turn(z2, last, first, k, n, bl, bf, both, sum2(s2) + v * (j < n ? get(z2, j) : 0), sum2(t2) + w * (j < n ? get(z2, j) : 0));
-      if (rows > 3) turn(z3, last, first, k, n, bl, bf, both, sum2(s3) + v * (j < n ? get(z3, j) : 0), sum2(t3) + w * (j < n ? get(z3, j) : 0));
+      let a0 = sum2(s0), a1 = sum2(s1), a2 = sum2(s2), a3 = sum2(s3), b0 = sum2(t0), b1 = sum2(t1), b2 = sum2(t2), b3 = sum2(t3);
+      if (j < n) {
+        const v = get(last, j), w = get(first, j);
+        a0 += v * get(z0, j); a1 += v * get(z1, j); a2 += v * get(z2, j); a3 += v * get(z3, j);
+        b0 += w * get(z0, j); b1 += w * get(z1, j); b2 += w * get(z2, j); b3 += w * get(z3, j);
+      }
+      // parts along the later reflector's vector, and along the earlier one's of what that leaves; only once for a row that is there twice
+      a0 *= bl; a1 *= rows > 1 ? bl : 0; a2 *= rows > 2 ? bl : 0; a3 *= rows > 3 ? bl : 0;
+      b0 = bf * (b0 - both * a0); b1 = rows > 1 ? bf * (b1 - both * a1) : 0; b2 = rows > 2 ? bf * (b2 - both * a2) : 0; b3 = rows > 3 ? bf * (b3 - both * a3) : 0;
+      const p0 = f64x2.splat(a0), p1 = f64x2.splat(a1), p2 = f64x2.splat(a2), p3 = f64x2.splat(a3);
+      const q0 = f64x2.splat(b0), q1 = f64x2.splat(b1), q2 = f64x2.splat(b2), q3 = f64x2.splat(b3);
+      for (j = k; j + 1 < n; j += 2) {
+        const v = v128.load(at(last, j)), w = v128.load(at(first, j));
+        v128.store(at(z0, j), f64x2.sub(v128.load(at(z0, j)), f64x2.add(f64x2.mul(p0, v), f64x2.mul(q0, w))));
+        v128.store(at(z1, j), f64x2.sub(v128.load(at(z1, j)), f64x2.add(f64x2.mul(p1, v), f64x2.mul(q1, w))));
+        v128.store(at(z2, j), f64x2.sub(v128.load(at(z2, j)), f64x2.add(f64x2.mul(p2, v), f64x2.mul(q2, w))));
+        v128.store(at(z3, j), f64x2.sub(v128.load(at(z3, j)), f64x2.add(f64x2.mul(p3, v), f64x2.mul(q3, w))));
+      }
+      if (j < n) {
+        const v = get(last, j), w = get(first, j);
+        set(z0, j, get(z0, j) - a0 * v - b0 * w); set(z1, j, get(z1, j) - a1 * v - b1 * w);
+        set(z2, j, get(z2, j) - a2 * v - b2 * w); set(z3, j, get(z3, j) - a3 * v - b3 * w);
+      }
     }
     if (k < 0) continue;
     for (let r = 0; r < rows; r++) {
@@ -420,15 +476,4 @@ export function reflected(V: usize, beta: usize, Z: usize, count: i32, n: i32, r
       for (let j = 1; j < n; j++) set(z, j, get(z, j) - f * get(v, j));
     }
   }
-}
-
-/** z less its parts along two reflectors' vectors, of which it has `a` and `b`, the later one first. */
-@inline function turn(z: usize, last: usize, first: usize, k: i32, n: i32, bl: f64, bf: f64, both: f64, a: f64, b: f64): void {
-  const x = bl * a, y = bf * (b - both * x), xx = f64x2.splat(x), yy = f64x2.splat(y);
-  let j = k;
-  for (; j + 1 < n; j += 2) {
-    const less = f64x2.add(f64x2.mul(xx, v128.load(at(last, j))), f64x2.mul(yy, v128.load(at(first, j))));
-    v128.store(at(z, j), f64x2.sub(v128.load(at(z, j)), less));
-  }
-  if (j < n) set(z, j, get(z, j) - x * get(last, j) - y * get(first, j));
 }

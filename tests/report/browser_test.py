@@ -127,8 +127,99 @@ def report_of(release, tmp_path: Path) -> Path:
     return tmp_path / "r.html"
 
 
+REFERENCE = """() => window.product = () => {
+  const n = 224, A = Float64Array.from({ length: n * n }, (_, i) => i % 7), B = A.slice(), C = new Float64Array(n * n);
+  for (let i = 0; i < n; i += 2) for (let j = 0; j < n; j += 4) {
+    const a = i * n, b = j * n;
+    let c = 0, d = 0, e = 0, f = 0, g = 0, h = 0, k = 0, m = 0;
+    for (let l = 0; l < n; l++) {
+      const p = A[a + l], q = A[a + n + l], w = B[b + l], x = B[b + n + l], y = B[b + 2 * n + l], z = B[b + 3 * n + l];
+      c += p * w; d += p * x; e += p * y; f += p * z; g += q * w; h += q * x; k += q * y; m += q * z;
+    }
+    C[a + j] = c + d + e + f; C[a + n + j] = g + h + k + m;
+  }
+  return C[5];
+}"""
+"""A fixed amount of plain arithmetic: the product of two matrices of 224 rows."""
+
+IDLE_PRODUCT = 7.0
+"""Milliseconds that it takes on an idle machine of the project's kind."""
+
+CHANGE = """async (click) => {
+  const later = window.setTimeout, held = [];
+  window.setTimeout = (work) => held.push(work);
+  const start = performance.now();
+  if (click !== null) document.querySelector(click).click();
+  else {
+    const target = document.getElementById("target");
+    target.selectedIndex = (target.selectedIndex + 1) % target.options.length;
+    target.dispatchEvent(new Event("change"));
+  }
+  await new Promise((painted) => requestAnimationFrame(() => {
+    const channel = new MessageChannel();
+    channel.port1.onmessage = painted;
+    channel.port2.postMessage(null);
+  }));
+  const wall = performance.now() - start;
+  window.setTimeout = later;
+  window.goOn = () => held.forEach((work) => later(work));
+  return { wall, fit: Number(document.querySelector(".status").dataset.milliseconds) };
+}"""
+"""From a change to the frame that shows its numbers; what the page does after that frame is held back until `goOn`."""
+
+
+class Stopwatch:
+    """Milliseconds of the page's own processor time."""
+
+    def __init__(self, opened: Opened) -> None:
+        self.page, self.session = opened.page, opened.context.new_cdp_session(opened.page)
+        self.session.send("Performance.enable", {"timeDomain": "threadTicks"})
+
+    def spent(self) -> float:
+        metrics = self.session.send("Performance.getMetrics")["metrics"]
+        return 1000 * next(m["value"] for m in metrics if m["name"] == "TaskDuration")
+
+    def of(self, script: str, argument: object = None) -> tuple[float, object]:
+        before = self.spent()
+        result = self.page.evaluate(script, argument)
+        return self.spent() - before, result
+
+
+def timed_changes(opened: Opened, boxes: int = 10) -> dict[str, float]:
+    """Medians over `boxes` features switched off and on again and five other targets, each until it is painted."""
+    clicks = [f"#feature-{i}" for i in range(boxes) for _ in range(2)] + [None] * 5
+    clock, costs, walls, fits, products = Stopwatch(opened), [], [], [], []
+    opened.page.evaluate(REFERENCE)
+    opened.page.evaluate("for (let i = 0; i < 20; i++) product()")
+    for click in clicks:
+        opened.page.wait_for_selector("#explorer [aria-busy=false]")
+        cpu, result = clock.of(CHANGE, click)
+        products.append(clock.of("product()")[0])
+        opened.page.evaluate("goOn()")
+        costs.append(min(cpu, result["wall"]))
+        walls.append(result["wall"])
+        fits.append(result["fit"])
+    median = {"change": costs, "wall": walls, "fit": fits, "product": products}
+    return {name: float(np.median(values)) for name, values in median.items()} | {
+        "best fit": min(fits),
+        "best change": min(costs),
+    }
+
+
+def assert_at_once(opened: Opened) -> None:
+    """25 changes of features and target: coefficients, standard errors and intervals are painted within 50 ms.
+
+    Of wall-clock time or, where others use the machine, of processor time; and where they also slow that down, of as much of
+    it as is 50 ms by what a fixed amount of arithmetic takes in between.
+    """
+    opened.page.wait_for_selector("#explorer .chart[aria-label^='Typical']")
+    found = timed_changes(opened)
+    print("milliseconds, medians of 25 changes:", {name: round(value, 1) for name, value in found.items()})
+    assert found["change"] < 50 * max(found["product"] / IDLE_PRODUCT, 1)
+
+
 @pytest.mark.data
-def test_fire_opens_and_equals_python(browser, fire, tmp_path):
+def test_fire_opens_equals_python_and_is_refitted_at_once(browser, fire, tmp_path):
     """All of its columns at once, then some; more than 225 numbers in all."""
     with Opened(browser, report_of(fire, tmp_path)) as opened:
         opened.settled()
@@ -138,64 +229,16 @@ def test_fire_opens_and_equals_python(browser, fire, tmp_path):
         for name in ("Original Priority", "Unit Type"):
             opened.page.get_by_label(name, exact=True).first.check()
         assert_equals_python(opened.table(), fire.linear("Priority", features=["Original Priority", "Unit Type"]))
+        opened.page.get_by_role("button", name="All", exact=True).click()
+        assert_at_once(opened)
         opened.quiet()
 
 
-REFERENCE = """() => {
-  const n = 224, A = Float64Array.from({ length: n * n }, (_, i) => i % 7), B = A.slice(), C = new Float64Array(n * n);
-  const product = () => {
-    for (let i = 0; i < n; i += 2) for (let j = 0; j < n; j += 4) {
-      const a = i * n, b = j * n;
-      let c = 0, d = 0, e = 0, f = 0, g = 0, h = 0, k = 0, m = 0;
-      for (let l = 0; l < n; l++) {
-        const p = A[a + l], q = A[a + n + l], w = B[b + l], x = B[b + n + l], y = B[b + 2 * n + l], z = B[b + 3 * n + l];
-        c += p * w; d += p * x; e += p * y; f += p * z; g += q * w; h += q * x; k += q * y; m += q * z;
-      }
-      C[a + j] = c + d + e + f; C[a + n + j] = g + h + k + m;
-    }
-  };
-  for (let turn = 0; turn < 8; turn++) product();
-  return C[5];
-}"""
-"""A fixed amount of plain arithmetic: 8 products of matrices of 224 rows."""
-
-FITS = """() => {
-  const contract = JSON.parse(document.getElementById("release").textContent), moments = ddssp.momentsOf(contract);
-  const features = contract.blocks.map((b) => b.column).filter((c) => c !== null && c !== "o0");
-  const ask = { model: "linear", target: "o0", features, intercept: true, references: {}, level: 0, noiseFactor: 1 };
-  for (let turn = 0; turn < 8; turn++) ddssp.fit(moments, ask);
-}"""
-
-
-def processor_milliseconds(opened: Opened, script: str, turns: int = 5) -> float:
-    """The page's own processor time of a script that does something eight times, the best of several; per time."""
-    session = opened.context.new_cdp_session(opened.page)
-    session.send("Performance.enable", {"timeDomain": "threadTicks"})
-
-    def spent() -> float:
-        return next(m["value"] for m in session.send("Performance.getMetrics")["metrics"] if m["name"] == "TaskDuration")
-
-    found = []
-    for _ in range(turns):
-        before = spent()
-        opened.page.evaluate(script)
-        found.append(1000 * (spent() - before) / 8)
-    session.detach()
-    return min(found)
-
-
-MOST_PRODUCTS = 20
-"""One takes about 7 ms of an idle machine of the project's kind, so this is 140 ms."""
-
-
 def test_a_table_as_wide_as_fire_is_refitted_at_once(browser, wide, tmp_path):
-    """Coefficients and intervals, in units of plain arithmetic: other processes slow both down alike."""
     with Opened(browser, report_of(wide, tmp_path)) as opened:
         opened.settled()
         assert assert_equals_python(opened.table(), wide.linear("o0")) > 225
-        fit, product = processor_milliseconds(opened, FITS), processor_milliseconds(opened, REFERENCE)
-        print(f"a refit takes {fit:.0f} ms of processor time, {fit / product:.1f} products of {product:.1f} ms")
-        assert fit < 50 or fit / product < MOST_PRODUCTS
+        assert_at_once(opened)
         opened.quiet()
 
 

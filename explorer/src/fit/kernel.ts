@@ -5,6 +5,11 @@ import bytes from "../../kernel/build/kernel.wasm";
 interface Exports {
   readonly memory: WebAssembly.Memory;
   timesTransposed(a: number, b: number, out: number, m: number, n: number, k: number, symmetric: number): void;
+  timesVector(a: number, x: number, out: number, m: number, n: number): void;
+  combined(x: number, f: number, y: number, g: number, out: number, n: number): void;
+  plusTimes(y: number, f: number, x: number, n: number): void;
+  plusOuter(M: number, x: number, y: number, n: number): void;
+  timesRow(M: number, from: number, to: number, f: number, n: number): void;
   cholesky(A: number, n: number): void;
   forwardSolve(L: number, X: number, r: number, s: number, symmetric: number): void;
   forms(X: number, C: number, out: number, r: number, s: number): void;

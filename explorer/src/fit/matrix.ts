@@ -46,13 +46,48 @@ export function dot(x: ArrayLike<number>, y: ArrayLike<number>): number {
 
 /** a x. */
 export function timesVector(a: Matrix, x: Float64Array): Float64Array {
-  const out = new Float64Array(a.rows), { rows, cols, data } = a;
+  const { rows, cols, data } = a;
+  if (compiled(data) === null) return plainTimesVector(a, x);
+  const here = floats(cols, true), out = floats(rows, true), fast = compiled(here, out);
+  if (fast === null) return plainTimesVector(a, x);
+  here.set(x);
+  fast.timesVector(data.byteOffset, here.byteOffset, out.byteOffset, rows, cols);
+  return out;
+}
+
+function plainTimesVector({ rows, cols, data }: Matrix, x: Float64Array): Float64Array {
+  const out = new Float64Array(rows);
   for (let i = 0, at = 0; i < rows; i++) {
     let sum = 0;
     for (let j = 0; j < cols; j++, at++) sum += data[at]! * x[j]!;
     out[i] = sum;
   }
   return out;
+}
+
+/** f a + g b, over `out`. */
+export function combined(a: Matrix, f: number, b: Matrix, g: number, out: Matrix): Matrix {
+  const x = a.data, y = b.data, z = out.data, fast = compiled(x, y, z);
+  if (fast !== null) fast.combined(x.byteOffset, f, y.byteOffset, g, z.byteOffset, z.length);
+  else for (let i = 0; i < z.length; i++) z[i] = f * x[i]! + g * y[i]!;
+  return out;
+}
+
+/** M + xy', in place, "n n". */
+export function plusOuter(M: Matrix, x: Float64Array, y = x): Matrix {
+  const n = M.rows, X = M.data, a = floats(n, true), b = floats(n, true), fast = compiled(X, a, b);
+  a.set(x);
+  b.set(y);
+  if (fast !== null) fast.plusOuter(X.byteOffset, a.byteOffset, b.byteOffset, n);
+  else for (let i = 0, at = 0; i < n; i++) for (let j = 0; j < n; j++, at++) X[at]! += a[i]! * b[j]!;
+  return M;
+}
+
+/** Rows `from` to `to` of M times the numbers of `row`, in place, "n n". */
+export function timesRow(M: Matrix, from: number, to: number, row: Float64Array): void {
+  const n = M.cols, X = M.data, fast = compiled(X, row);
+  if (fast !== null) fast.timesRow(X.byteOffset, from, to, row.byteOffset, n);
+  else for (let i = from, at = from * n; i < to; i++) for (let j = 0; j < n; j++, at++) X[at]! *= row[j]!;
 }
 
 /** a' x. */

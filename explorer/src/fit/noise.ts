@@ -1,7 +1,8 @@
 /** The noise of Z'Z: independent Gaussian blocks, mapped linearly into one symmetric matrix N (inference/noise_covariance.py). */
 
 import { Encoding } from "./encoding";
-import { raw, timesTransposed, timesVector, zeros, type Matrix } from "./matrix";
+import { floats } from "./kernel";
+import { raw, timesRow, timesTransposed, zeros, type Matrix } from "./matrix";
 
 export class BlockNoise {
   private readonly of: Int32Array;
@@ -94,7 +95,7 @@ export class BlockNoise {
     const X = M.data, first = X.slice(0, p), diagonal = new Float64Array(p), traces = new Float64Array(K), level = new Float64Array(K);
     for (let i = 0; i < p; i++) traces[of[i]!]! += diagonal[i] = X[i * p + i]!;
     for (let j = 0; j < K; j++) for (let k = 0; k < K; k++) if (j !== k) level[j]! += v[j * K + k]! * traces[k]!;
-    this.scale(X);
+    this.scale(M);
     blocks.forEach((b, i) => {
       const { start, stop } = spans[i]!, m = b.rows, sigma2 = v[i]!;
       if (!b.table) {
@@ -131,21 +132,26 @@ export class BlockNoise {
       if (!b.table && j > 0) level += (v[j * K + j]! / 2) * traces[j]!;
       for (let r = spans[j]!.start; r < spans[j]!.stop; r++) diagonal[r] = level + sigma2[j]! * t[r]! * (2 * t[0]! + t[r]!);
     });
-    const within = zeros(K, K);
-    for (let j = 0; j < K; j++) for (let k = 0; k < K; k++) within.data[j * K + k] = this.factor(j, k);
-    for (let i = 0; i < s; i++) {
-      const from = i * p, to = i * wide, z = right.data.subarray(to + p, to + p + K).fill(0);
+    const factors = Float64Array.from({ length: K * K }, (_, i) => this.factor(Math.floor(i / K), i % K));
+    const X = F.data, Y = left.data, Z = right.data, of = this.of, z = new Float64Array(K);
+    for (let i = 0, from = 0, to = 0; i < s; i++, from += p, to += wide) {
       let y = 0;
+      z.fill(0);
       for (let r = 0; r < p; r++) {
-        const f = F.data[from + r]!, j = this.of[r]!;
-        right.data[to + r] = f;
-        left.data[to + r] = f * diagonal[r]!;
-        z[j]! += f * t[r]!;
-        y += sigma2[j]! * f * t[r]! * t[r]!;
+        const f = X[from + r]!, j = of[r]!, ft = f * t[r]!;
+        Z[to + r] = f;
+        Y[to + r] = f * diagonal[r]!;
+        z[j]! += ft;
+        y += sigma2[j]! * ft * t[r]!;
       }
-      left.data.set(timesVector(within, z), to + p);
-      left.data[to + p + K] = right.data[to + p + K + 1] = y;
-      left.data[to + p + K + 1] = right.data[to + p + K] = F.data[from]!;
+      for (let j = 0; j < K; j++) {
+        let sum = 0;
+        for (let k = 0; k < K; k++) sum += factors[j * K + k]! * z[k]!;
+        Y[to + p + j] = sum;
+        Z[to + p + j] = z[j]!;
+      }
+      Y[to + p + K] = Z[to + p + K + 1] = y;
+      Y[to + p + K + 1] = Z[to + p + K] = X[from]!;
     }
     return timesTransposed(left, right, true, out);
   }
@@ -158,15 +164,12 @@ export class BlockNoise {
   }
 
   /** Times `factor`, entry by entry. */
-  private scale(X: Float64Array): void {
-    const p = this.encoding.size, of = this.of, factor = new Float64Array(p);
-    for (let i = 0, at = 0, j = -1; i < p; i++) {
-      if (of[i] !== j) {
-        j = of[i]!;
-        for (let c = 0; c < p; c++) factor[c] = c > 0 && of[c] === of[c - 1] ? factor[c - 1]! : this.factor(j, of[c]!);
-      }
-      for (let c = 0; c < p; c++, at++) X[at]! *= factor[c]!;
-    }
+  private scale(M: Matrix): void {
+    const { spans } = this.encoding, row = floats(M.cols, true);
+    spans.forEach(({ start, stop }, j) => {
+      spans.forEach((other, k) => row.fill(this.factor(j, k), other.start, other.stop));
+      timesRow(M, start, stop, row);
+    });
   }
 
   /** E[N tr QN] for symmetric Q, which it overwrites: tr(Q'·) of it is the covariance of tr QN and tr Q'N, "p p". */

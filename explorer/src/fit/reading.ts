@@ -2,9 +2,10 @@
 
 import { eigen, tridiagonal } from "./eigen";
 import { folded, residual, type Equations } from "./equations";
-import { scratch } from "./kernel";
-import {
-  backwardSolve, cholesky, copied, dot, forms, forwardSolve, forwardVector, raw, timesTransposed, timesVector, transposed, zeros, type Matrix,
+import { compiled, scratch } from "./kernel";
+import { submatrix,
+  backwardSolve, cholesky, combined, copied, dot, forms, forwardSolve, forwardVector, plusOuter, raw, timesTransposed, timesVector,
+  transposed, zeros, type Matrix,
 } from "./matrix";
 import type { BlockNoise } from "./noise";
 import { GRID, LogSum } from "./solve";
@@ -20,7 +21,8 @@ export interface Reading {
   readonly sight: Matrix;
   readonly g: Float64Array;
   readonly C: Matrix;
-  /** What an unshrunken estimate's own noise would add to C, "s s". */
+  /** β's way from the noise, gain·E'R'P, "q p", and what an unshrunken estimate's own noise would add to that, "p p". */
+  readonly influence: Matrix;
   readonly own: Matrix;
   readonly eigenvalues: Float64Array;
   /** Variances of the prior, at its widest, "q". */
@@ -28,6 +30,8 @@ export interface Reading {
   readonly gain: Matrix;
   /** Minus the mean of the noise of g, to second order in the noise, "s". */
   readonly pull: Float64Array;
+  /** Transposed: w'(g + pull) is (w'freed)g and a constant, since pull follows the estimate, "s s". */
+  readonly freed: Matrix;
   /** What the release takes from the prior's covariance: V = prior − learned, "q q". */
   readonly learned: Matrix;
   readonly mean: Float64Array;
@@ -54,8 +58,13 @@ export function reading(e: Equations, noise: BlockNoise): Reading {
   const prior = (t: number) => new Float64Array(q).fill(t).fill(FLAT, 0, fixed);
   const C = raw(s, s), L = raw(s, s), known = raw(q, s), learned = raw(q, q), M = raw(p, p), half = raw(s, p);
   const posterior = (variances: Float64Array): void => {
-    cholesky(spread(AA, constant, variances, C, L), L);
-    forwardSolve(L, timesPrior(At, variances, known));
+    const t = variances[q - 1]!;
+    combined(AA, t, C, 1, L);
+    if (fixed) plusOuter(L, constant!.map((v) => FLAT * v), constant!);
+    cholesky(L, L);
+    combined(At, t, At, 0, known);
+    for (let j = 0; j < fixed * s; j++) known.data[j] = FLAT * At.data[j]!;
+    forwardSolve(L, known);
     timesTransposed(known, known, true, learned);
   };
   let mean: Float64Array = new Float64Array(q), t = residual(e, mean), likely = new Float64Array(q), deviance: readonly number[] = [];
@@ -68,29 +77,44 @@ export function reading(e: Equations, noise: BlockNoise): Reading {
     posterior(likely);
     mean = timesVector(known, forwardVector(L, g.slice()));
   }
-  const widest = prior(WIDE * mostLikely(deviance, LIKELIHOOD_DROP));
+  const widest = prior(WIDE * mostLikely(deviance, LIKELIHOOD_DROP)), shrunken = backwardSolve(L, copied(known));
   posterior(widest);
   const gain = backwardSolve(L, known), ratio = likely[q - 1]! / widest[q - 1]!;
-  const shaken = (V: Matrix): Matrix => noise.covarianceOfCentred(placed(e, noise, V, M));
-  const V = timesTransposed(timesTransposed(gain, C), gain, true);
-  const own = timesTransposed(timesTransposed(F, shaken(V), false, half), F, true);
-  const pull = timesVector(F, timesVector(shaken(halved(timesTransposed(gain, transposed(sight)))), noise.centred(residual(e, mean))));
-  return { sight, g, C, own, eigenvalues, prior: widest, gain, pull, learned, mean, likely: ratio };
+  const influence = timesTransposed(gain, transposed(F)), moved = noise.covarianceOfCentred(symmetric(e, noise, influence, M));
+  const pull = timesVector(F, timesVector(moved, noise.centred(residual(e, mean))));
+  const freed = following(e, timesTransposed(F, moved, false, half), shrunken);
+  const V = timesTransposed(timesTransposed(gain, C), gain, true), own = noise.covarianceOfCentred(placed(e, noise, V, M));
+  return { sight, g, C, influence, own, eigenvalues, prior: widest, gain, pull, freed, learned, mean, likely: ratio };
 }
 
-/** (a + a')/2, in place. */
-function halved(a: Matrix): Matrix {
-  const n = a.rows, x = a.data;
-  for (let i = 0; i < n; i++) for (let j = 0; j <= i; j++) x[i * n + j] = x[j * n + i] = (x[i * n + j]! + x[j * n + i]!) / 2;
-  return a;
+/** (I − B R gain)' for B "s p": what is left of w where pull = B(r − Rβ) follows β = gain g, "s s". */
+function following(e: Equations, B: Matrix, gain: Matrix): Matrix {
+  const s = B.rows, rows = Array.from({ length: s }, (_, i) => i);
+  const BR = e.selects ? submatrix(B, rows, e.features) : timesTransposed(B, transposed(e.basis)), out = timesTransposed(transposed(gain), BR);
+  for (let i = 0; i < s; i++) for (let j = 0; j < s; j++) out.data[i * s + j] = (i === j ? 1 : 0) - out.data[i * s + j]!;
+  return out;
+}
+
+/** (P R J + J' R' P)/2 for J "q p", "p p". */
+function symmetric(e: Equations, noise: BlockNoise, J: Matrix, out: Matrix): Matrix {
+  const p = J.cols, x = out.data;
+  if (e.selects) {
+    x.fill(0);
+    e.features.forEach((row, i) => x.set(J.data.subarray(i * p, (i + 1) * p), row * p));
+  } else timesTransposed(e.basis, transposed(J), false, out);
+  for (let i = 0; i < p; i++) for (let j = 0; j <= i; j++) x[i * p + j] = x[j * p + i] = (x[i * p + j]! + x[j * p + i]!) / 2;
+  return e.selects ? out : noise.centre(out);
 }
 
 /** P R V R' P for a V of seen directions, which add up to 0 over each one-hot block where R selects rows, "p p". */
 function placed(e: Equations, noise: BlockNoise, V: Matrix, out: Matrix): Matrix {
   if (!e.selects) return noise.centre(timesTransposed(timesTransposed(e.basis, V), e.basis, true, out));
-  const q = V.rows, p = e.G.rows, place = Int32Array.from(e.features);
-  out.data.fill(0);
-  for (let i = 0, at = 0; i < q; i++) for (let j = 0, row = place[i]! * p; j < q; j++, at++) out.data[row + place[j]!] = V.data[at]!;
+  const q = V.rows, p = e.G.rows, gap = e.features.findIndex((row, i) => row !== i), from = gap < 0 ? q : gap, X = V.data, Y = out.data;
+  Y.fill(0);
+  e.features.forEach((row, i) => {
+    Y.set(X.subarray(i * q, i * q + from), row * p);
+    Y.set(X.subarray(i * q + from, (i + 1) * q), row * p + p - q + from);
+  });
   return out;
 }
 
@@ -117,29 +141,36 @@ function seen(e: Equations, noise: BlockNoise): { readonly sight: Matrix; readon
 /** c'β for each row of c by itself, the prior on it taken away again. */
 export function read(r: Reading, c: Matrix): Estimates {
   const k = c.rows, q = c.cols, s = r.g.length, weights = sparseTimes(c, r.gain), known = sparseTimes(c, r.learned), prior = new Float64Array(k);
+  const own = forms(sparseTimes(c, r.influence), r.own), X = c.data, Y = known.data, W = weights.data, inverse = r.prior.map((v) => 1 / v);
   for (let i = 0; i < k; i++) {
-    let before = 0, learned = 0;
+    let before = 0, learned = 0, rest = 0;
     for (let j = 0, at = i * q; j < q; j++, at++) {
-      const f = c.data[at]!;
+      const f = X[at]!;
       before += f * f * r.prior[j]!;
-      learned += f * known.data[at]!;
+      learned += f * Y[at]!;
     }
     const factor = 1 / (1 - Math.min((before - learned) / (before > 0 ? before : 1), 1 - 1e-12));
-    for (let j = 0, at = i * s; j < s; j++, at++) weights.data[at]! *= factor;
-    for (let j = 0, at = i * q; j < q; j++, at++) prior[i]! += (c.data[at]! - (factor * known.data[at]!) / r.prior[j]!) ** 2 * r.prior[j]!;
+    for (let j = 0, at = i * s; j < s; j++, at++) W[at]! *= factor;
+    for (let j = 0, at = i * q; j < q; j++, at++) rest += (X[at]! - factor * Y[at]! * inverse[j]!) ** 2 * r.prior[j]!;
+    prior[i] = rest;
+    own[i]! *= factor * factor;
   }
-  const noise = forms(weights, r.C), own = forms(weights, r.own);
-  const pull = timesVector(weights, r.pull), estimate = timesVector(weights, r.g).map((v, i) => v + pull[i]!);
-  return { estimate, pull, weights, noise, own, prior, variance: noise.map((v, i) => v + r.likely * prior[i]!) };
+  const pull = timesVector(weights, r.pull), freed = timesTransposed(weights, r.freed), noise = forms(freed, r.C);
+  return {
+    estimate: timesVector(weights, r.g).map((v, i) => v + pull[i]!), pull, weights: freed, noise, own, prior,
+    variance: Float64Array.from(noise, (v, i) => v + r.likely * prior[i]!),
+  };
 }
 
 /** c a for a matrix c with few entries. */
 export function sparseTimes(c: Matrix, a: Matrix): Matrix {
-  const s = a.cols, q = c.cols, X = a.data, out = zeros(c.rows, s), Y = out.data;
+  const s = a.cols, q = c.cols, out = zeros(c.rows, s), X = a.data, Y = out.data, fast = compiled(X, Y);
   for (let i = 0, at = 0; i < c.rows; i++) {
     for (let j = 0; j < q; j++, at++) {
       const f = c.data[at]!;
-      if (f !== 0) for (let l = 0, from = j * s, to = i * s; l < s; l++) Y[to++]! += f * X[from++]!;
+      if (f === 0) continue;
+      if (fast !== null) fast.plusTimes(Y.byteOffset + 8 * i * s, f, X.byteOffset + 8 * j * s, s);
+      else for (let l = 0; l < s; l++) Y[i * s + l]! += f * X[j * s + l]!;
     }
   }
   return out;
@@ -153,58 +184,26 @@ function timesBasis(e: Equations, noise: BlockNoise, sight: Matrix): Matrix {
   return out;
 }
 
-/** a + tt', in place. */
-function plusOuter(a: Matrix, t: Float64Array): Matrix {
-  const p = t.length, data = a.data;
-  for (let i = 0, at = 0; i < p; i++) {
-    const f = t[i]!;
-    for (let j = 0; j < p; j++, at++) data[at]! += f * t[j]!;
-  }
-  return a;
-}
-
 /** P R V R' P, V = diag(prior) − learned, "p p".
  *
  * Where R selects rows, seen directions add up to 0 over each one-hot block, so what is learned is centred as it is, and P
  * comes in through the prior alone, which has one value in each block.
  */
 function unknown(e: Equations, noise: BlockNoise, prior: Float64Array, learned: Matrix, out: Matrix): Matrix {
-  const q = prior.length, p = e.G.rows, V = learned.data, M = out.data;
+  const q = prior.length, p = e.G.rows, V = combined(learned, -1, learned, 0, learned), M = out.data;
   if (!e.selects) {
-    for (let i = 0; i < q; i++) for (let j = 0; j < q; j++) V[i * q + j] = (i === j ? prior[i]! : 0) - V[i * q + j]!;
-    return noise.centre(timesTransposed(timesTransposed(e.basis, learned), e.basis, true, out));
+    for (let i = 0; i < q; i++) V.data[i * q + i]! += prior[i]!;
+    return placed(e, noise, V, out);
   }
-  const place = Int32Array.from(e.features);
-  M.fill(0);
-  for (let i = 0, at = 0; i < q; i++) {
-    const row = place[i]! * p;
-    for (let j = 0; j < q; j++, at++) M[row + place[j]!] = -V[at]!;
-  }
+  placed(e, noise, V, out);
   e.encoding.blocks.forEach((b, i) => {
-    const { start, stop } = e.encoding.spans[i]!, share = b.table ? 1 / b.rows : 0;
-    for (let r = start; r < stop; r++) {
-      const row = place[r]! * p, t = prior[r]!;
-      M[row + place[r]!]! += t;
-      for (let c = start; c < stop; c++) M[row + place[c]!]! -= t * share;
+    const { start, stop } = e.encoding.spans[i]!, share = b.table ? 1 / b.rows : 0, first = e.features[start]!, t = prior[start]!;
+    for (let r = 0; r < stop - start; r++) {
+      const row = (first + r) * p + first;
+      M[row + r]! += t;
+      for (let c = 0; c < stop - start; c++) M[row + c]! -= t * share;
     }
   });
-  return out;
-}
-
-/** AΠA' + C. */
-function spread(AA: Matrix, constant: Float64Array | null, prior: Float64Array, C: Matrix, out: Matrix): Matrix {
-  const s = C.rows, X = out.data, Y = AA.data, Z = C.data, t = prior[prior.length - 1]!;
-  for (let i = 0, at = 0; i < s; i++) {
-    const first = constant ? prior[0]! * constant[i]! : 0;
-    for (let j = 0; j < s; j++, at++) X[at] = t * Y[at]! + Z[at]! + (constant ? first * constant[j]! : 0);
-  }
-  return out;
-}
-
-/** ΠA'. */
-function timesPrior(At: Matrix, prior: Float64Array, out: Matrix): Matrix {
-  const s = At.cols, X = out.data, Y = At.data;
-  for (let k = 0, at = 0; k < At.rows; k++) for (let j = 0, f = prior[k]!; j < s; j++, at++) X[at] = Y[at]! * f;
   return out;
 }
 
@@ -230,13 +229,12 @@ function deviances(AA: Matrix, constant: Float64Array | null, g: Float64Array, C
   if (constant) {
     const f = forwardVector(L, constant.slice()), norm = Math.sqrt(dot(f, f));
     for (let i = 0; i < s; i++) f[i]! /= norm;
-    const Kf = timesVector(K, f), fKf = dot(f, Kf), fy = dot(f, y), X = K.data;
-    for (let i = 0; i < s; i++) Kf[i]! -= (fKf / 2) * f[i]!;
-    for (let i = 0, at = 0; i < s; i++) {
-      const fi = f[i]!, ki = Kf[i]!;
-      for (let j = 0; j < s; j++, at++) X[at]! -= fi * Kf[j]! + ki * f[j]!;
-      y[i]! -= fy * fi;
+    const Kf = timesVector(K, f), fKf = dot(f, Kf), fy = dot(f, y);
+    for (let i = 0; i < s; i++) {
+      Kf[i] = (fKf / 2) * f[i]! - Kf[i]!;
+      y[i]! -= fy * f[i]!;
     }
+    plusOuter(plusOuter(K, f, Kf), Kf, f);
   }
   const T = tridiagonal(K), turned = reflected(T.reflectors, T.beta, y);
   return GRID.map((t) => devianceAt(T.d, T.e, turned, t));

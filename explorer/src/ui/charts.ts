@@ -149,6 +149,7 @@ export interface WhatIf {
   readonly total: number | null;
   readonly sampling: number | null;
   readonly identified: number;
+  readonly atLeast?: boolean;
 }
 
 /** The typical standard error at other ε, and the part of it that no ε takes away. */

@@ -4,7 +4,7 @@ import { limits, significance, type Coefficient, type Fit } from "../fit/fit";
 import { fill, h, number } from "./dom";
 
 /** Rows that are written in one go. */
-const BATCH = 24;
+const BATCH = 20;
 const SHORTEST = 8;
 
 interface Row {

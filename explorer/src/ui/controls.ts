@@ -78,27 +78,35 @@ export function follow(state: () => State): void {
   current = () => state();
 }
 
+/** One field for each column that is measured against a level, made once; those of other columns than the features are hidden. */
 function showReferences(contract: Contract, host: HTMLElement, s: State, change: Change): void {
-  const names = s.features.filter((n) => contract.blocks.some((b) => b.column === n && b.contrast === "first" && b.table));
-  host.hidden = !names.length;
-  const kept = Array.from(host.querySelectorAll("select"), (box) => box.dataset["column"]);
-  if (kept.join("\0") === names.join("\0")) {
-    for (const box of host.querySelectorAll("select")) box.value = String(s.references[box.dataset["column"]!] ?? 0);
-    return;
+  if (!host.firstChild) {
+    const names = usable(contract).filter((n) => contract.blocks.some((b) => b.column === n && b.contrast === "first" && b.table));
+    fill(host, h("summary", {}, "Reference levels: what each level is measured against"),
+      h("div", { class: "boxes" }, ...names.map((name, i) => referenceField(contract, name, i, s, change))),
+      h("div", { class: "buttons" },
+        h("button", { type: "button", onclick: () => change({ ...current(s), references: commonLevels(contract) }) }, "The most common level of each"),
+        h("button", { type: "button", onclick: () => change({ ...current(s), references: {} }) }, "The first")));
   }
-  fill(host, h("summary", {}, "Reference levels: what each level is measured against"),
-    h("div", { class: "boxes" }, ...names.map((name, i) => {
-      const select: HTMLSelectElement = h("select", {
-        id: `reference-${i}`, "data-column": name,
-        onchange: () => {
-          const now = current(s);
-          change({ ...now, references: { ...now.references, [name]: Number(select.value) } });
-        },
-      });
-      options(select, columnOf(contract, name).labels.map((l, at) => [String(at), l || "(empty)"]), String(s.references[name] ?? 0));
-      return field(name, select);
-    })),
-    h("div", { class: "buttons" },
-      h("button", { type: "button", onclick: () => change({ ...current(s), references: commonLevels(contract) }) }, "The most common level of each"),
-      h("button", { type: "button", onclick: () => change({ ...current(s), references: {} }) }, "The first")));
+  const wanted = new Set(s.features);
+  let any = false;
+  for (const box of host.querySelectorAll("select")) {
+    const name = box.dataset["column"]!, value = String(s.references[name] ?? 0);
+    any ||= wanted.has(name);
+    if (box.parentElement!.hidden === wanted.has(name)) box.parentElement!.hidden = !wanted.has(name);
+    if (box.value !== value) box.value = value;
+  }
+  host.hidden = !any;
+}
+
+function referenceField(contract: Contract, name: string, i: number, s: State, change: Change): HTMLElement {
+  const select: HTMLSelectElement = h("select", {
+    id: `reference-${i}`, "data-column": name,
+    onchange: () => {
+      const now = current(s);
+      change({ ...now, references: { ...now.references, [name]: Number(select.value) } });
+    },
+  });
+  options(select, columnOf(contract, name).labels.map((l, at) => [String(at), l || "(empty)"]), "0");
+  return field(name, select);
 }

@@ -3,14 +3,15 @@
 import type { Contract } from "../contract";
 import { fit, FitError, predicted, type Fit } from "../fit/fit";
 import type { Moments } from "../fit/equations";
-import { coefficients, preview, type Drawn, type WhatIf } from "./charts";
+import { coefficients, type Drawn, type WhatIf } from "./charts";
 import { CoefficientTable } from "./coefficients";
 import { controls, follow } from "./controls";
 import { commandLine, csv, png, python, save, svgText } from "./download";
-import { fill, fitted, h, number, percent, table } from "./dom";
+import { fill, fitted, h, number, percent } from "./dom";
 import { madeUp } from "./person";
 import { section } from "./sections";
 import { columnOf, completed, parsed, written, type State } from "./state";
+import { steps, whatIfView } from "./whatif";
 
 const MOST_DRAWN = 30;
 
@@ -130,21 +131,15 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
       fill(whatIf, h("p", {}, contract.whyNoIntervals ?? ""));
       return;
     }
-    const steps: WhatIf[] = [], shared = f.coefficients.map((c) => c.estimate !== null && c.column !== null);
-    const left = [...contract.preview];
+    const rows: WhatIf[] = [], left = steps(contract, moments, f);
     const next = (): void => {
-      const step = left.shift();
-      if (!step) {
-        fill(whatIf, ...whatIfView(steps, contract.about.epsilon, f));
+      const step = left.next();
+      if (step.done) {
+        fill(whatIf, ...whatIfView(rows, contract.about.epsilon, f));
         return;
       }
-      const other = step.epsilon === contract.about.epsilon ? f : fit(moments, { ...f.ask, noiseFactor: contract.about.rho / step.rho });
-      const kept = other.coefficients.filter((_, i) => shared[i]);
-      steps.push({
-        epsilon: step.epsilon, total: median(kept.map((c) => c.stderr)), sampling: median(kept.map((c) => c.sampling)),
-        identified: other.coefficients.filter((c) => c.estimate !== null).length,
-      });
-      timer = window.setTimeout(next, 0);
+      rows.push(step.value);
+      timer = window.setTimeout(next);
     };
     next();
   };
@@ -194,26 +189,6 @@ function levelName(contract: Contract, state: State): string {
   const labels = columnOf(contract, state.target).labels;
   const label = labels.length === 2 ? labels[1]! : labels[state.level]!;
   return `${state.target} = ${label || "(empty)"}`;
-}
-
-function median(values: readonly (number | null)[]): number | null {
-  const known = values.filter((v): v is number => v !== null).sort((a, b) => a - b);
-  if (!known.length) return null;
-  const half = Math.floor(known.length / 2);
-  return known.length % 2 ? known[half]! : (known[half - 1]! + known[half]!) / 2;
-}
-
-function whatIfView(rows: readonly WhatIf[], now: number, f: Fit): (HTMLElement | null)[] {
-  const host = h("div", { class: "chart", role: "img", "aria-label": `Typical standard error at other ε: ${rows.map((r) => `${number(r.epsilon)}: ${number(r.total)}`).join(", ")}` });
-  const any = rows.some((r) => r.total !== null);
-  if (any) fitted(host, (width) => preview(rows, now, Math.min(width, 560)));
-  return [
-    h("p", {}, "Another release of the same data, with the noise of another ε and the moments of this one: the median standard error of the coefficients that are identified now, and how many would be. ",
-      "The blue line is sampling error, which no ε takes away; the orange dot is this release."),
-    any ? host : null,
-    table("Typical standard error at other ε", ["ε", "median std err", "of it sampling", "identified"],
-      rows.map((r) => [number(r.epsilon), number(r.total), number(r.sampling), `${r.identified} of ${f.coefficients.length}`]), "Other values of ε"),
-  ];
 }
 
 function codeBlock(title: string, code: HTMLElement, name: () => string): HTMLElement {

@@ -16,7 +16,7 @@ export function madeUp(contract: Contract, set: (column: string, value: number) 
   const show = (state: State): void => {
     const needed = sources(contract, state);
     for (const f of fields) {
-      f.element.hidden = !needed.has(f.column.name);
+      if (f.element.hidden === needed.has(f.column.name)) f.element.hidden = !f.element.hidden;
       const value = state.person[f.column.name] ?? 0, text = f.column.kind === "numeric" ? String(Number(value.toPrecision(6))) : String(value);
       if (document.activeElement !== f.control && f.control.value !== text) f.control.value = text;
     }

@@ -1,0 +1,43 @@
+/** What another ε would have given: the same estimates with more noise or with less. */
+
+import type { Contract } from "../contract";
+import { fit, type Fit } from "../fit/fit";
+import type { Moments } from "../fit/equations";
+import { preview, type WhatIf } from "./charts";
+import { fitted, h, number, table } from "./dom";
+
+/** One step per ε of the contract; each computes at most one fit.
+ *
+ * Privacy variances are proportional to the noise's, so they follow without a fit. How many coefficients more noise would hide takes
+ * one with that noise declared; how many less noise would show cannot be asked of moments that have more.
+ */
+export function* steps(contract: Contract, moments: Moments, f: Fit): Generator<WhatIf> {
+  const known = f.coefficients.filter((c) => c.estimate !== null), slopes = known.filter((c) => c.column !== null);
+  for (const { epsilon, rho } of contract.preview) {
+    const factor = contract.about.rho / rho, found = factor > 1 ? fit(moments, { ...f.ask, noiseFactor: factor }).coefficients : f.coefficients;
+    yield {
+      epsilon, total: median(slopes.map((c) => Math.hypot(c.sampling!, c.privacy! * Math.sqrt(factor)))), sampling: median(slopes.map((c) => c.sampling!)),
+      identified: Math.min(found.filter((c) => c.estimate !== null).length, known.length), atLeast: factor < 1 && known.length < f.coefficients.length,
+    };
+  }
+}
+
+function median(values: readonly number[]): number | null {
+  const sorted = [...values].sort((a, b) => a - b), half = Math.floor(sorted.length / 2);
+  if (!sorted.length) return null;
+  return sorted.length % 2 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
+}
+
+export function whatIfView(rows: readonly WhatIf[], now: number, f: Fit): (HTMLElement | null)[] {
+  const label = `Typical standard error at other ε: ${rows.map((r) => `${number(r.epsilon)}: ${number(r.total)}`).join(", ")}`;
+  const host = h("div", { class: "chart", role: "img", "aria-label": label }), any = rows.some((r) => r.total !== null);
+  if (any) fitted(host, (width) => preview(rows, now, Math.min(width, 560)));
+  return [
+    h("p", {}, "The median standard error of the coefficients that are identified now, had the same data been released with another ε, and how many would be identified. ",
+      "The blue line is sampling error, which no ε takes away; the orange dot is this release."),
+    any ? host : h("p", { class: "note" }, "No coefficient is identified here; fewer features, or a common reference level, may help."),
+    table("Typical standard error at other ε", ["ε", "median std err", "of it sampling", "identified"],
+      rows.map((r) => [number(r.epsilon), number(r.total), number(r.sampling), `${r.atLeast ? "at least " : ""}${r.identified} of ${f.coefficients.length}`]),
+      "Other values of ε"),
+  ];
+}
