@@ -3,6 +3,7 @@
 import { symmetric, type Block, type Column, type Contract } from "../contract";
 import { Encoding } from "./encoding";
 import { equations, theta as thetaOf, type Equations, type Moments, type Request } from "./equations";
+import { logisticResponse, poissonResponse } from "./adequacy";
 import { calibrated, dispersion, exactSplit, glmInference, logisticInformation, poissonInformation, poissonRule } from "./glm";
 import { inference } from "./inference";
 import { inKernel } from "./kernel";
@@ -120,7 +121,7 @@ function logistic(moments: Moments, ask: Ask, block: Block): Fit {
   const response = block.scalar ? [last] : Array.from({ length: m }, (_, i) => (i === level ? 2 : 0));
   const e = equations(moments, { ...ask, intercept: true }, response, block.scalar ? 0 : 2 / m - 1);
   const theta = calibrated(e, solution(e), exactSplit), coef = timesVector(e.scale, theta);
-  const found = e.noise === null ? null : glmInference(e, e.noise, exactSplit, logisticInformation);
+  const found = e.noise === null ? null : glmInference(e, e.noise, exactSplit, logisticInformation, logisticResponse);
   return {
     ask: { ...ask, intercept: true }, theta, encoding: e.encoding, block, covered: found !== null,
     coefficients: rows(e, coef, found?.intervals.estimate, found?.intervals.sampling, found?.intervals.privacy, 1),
@@ -132,7 +133,7 @@ function poisson(moments: Moments, ask: Ask, block: Block): Fit {
   const e = equations(moments, { ...ask, intercept: true }, [1], block.centre / block.half);
   if (e.mean <= 0) throw new FitError(`The noise hides the mean of ${ask.target}; a Poisson fit needs a positive one.`);
   const rule = poissonRule(block.half), theta = calibrated(e, solution(e), rule), coef = timesVector(e.scale, theta);
-  const found = e.noise === null ? null : glmInference(e, e.noise, rule, poissonInformation(block.half));
+  const found = e.noise === null ? null : glmInference(e, e.noise, rule, poissonInformation(block.half), poissonResponse(block.half));
   const facts: [string, number][] = [["Records (noisy)", e.total], ["Mean of target", block.half * e.mean]];
   if (found) facts.push(["Dispersion", dispersion(e, block.half, found.explained)]);
   return {

@@ -1,5 +1,6 @@
 /** Generalised linear models from second moments: least squares, calibrated (model/calibration.py, glm.py, logistic.py, poisson.py). */
 
+import { adequate, type Response } from "./adequacy";
 import { eigen } from "./eigen";
 import { fitted, residual, theta, type Equations } from "./equations";
 import { inference, masked, outer, type Inference, type Intervals } from "./inference";
@@ -59,14 +60,16 @@ export interface GlmInference {
   readonly intervals: Intervals;
 }
 
-export function glmInference(e: Equations, noise: BlockNoise, rule: Rule, information: Information): GlmInference {
+export function glmInference(e: Equations, noise: BlockNoise, rule: Rule, information: Information, response: Response): GlmInference {
   const linear = inference(e, noise), { reading: r, found } = linear;
   const explained = Math.max(linear.explained / e.total - e.mean ** 2, 0), c = rule(e.mean, explained);
   const constants = Float64Array.from({ length: e.scale.rows }, (_, i) => e.scale.data[i * e.scale.cols]!);
   const estimate = found.estimate.map((v, i) => c.factor * v + c.constant * constants[i]!);
   const sampling = samplingErrors(e, r.sight, information(e, c, explained, r.mean));
   const privacy = privacyVariance(e, noise, linear, c, explained, constants).map((v) => Math.sqrt(Math.max(v, 0)));
-  return { linear, explained, intervals: masked(estimate, sampling, privacy, linear.known) };
+  const predictor = { beta: r.mean, factor: c.factor, mean: c.constant + c.factor * e.mean, variance: c.factor ** 2 * explained, response };
+  const served = adequate(e, predictor, sampling.map((v, i) => Math.hypot(v, privacy[i]!)));
+  return { linear, explained, intervals: masked(estimate, sampling, privacy, linear.known.map((v, i) => v && served[i]!)) };
 }
 
 /** Roots of the diagonal of the inverse information, in the seen directions. */

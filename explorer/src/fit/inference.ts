@@ -5,8 +5,8 @@ import { zeros, type Matrix } from "./matrix";
 import type { BlockNoise } from "./noise";
 import { read, reading, WIDE, type Estimates, type Reading } from "./reading";
 
-export const PRIOR_SHARE = 1 / 20;
-export const OWN_SHARE = 1 / 8;
+export const PRIOR_SHARE = 1 / 10;
+export const OWN_SHARE = 1 / 6;
 export const PULL_SHARE = 1 / 2;
 
 export interface Intervals {

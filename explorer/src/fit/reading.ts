@@ -3,9 +3,9 @@
 import { eigen, tridiagonal } from "./eigen";
 import { folded, residual, type Equations } from "./equations";
 import { compiled, scratch } from "./kernel";
-import { submatrix,
+import {
   backwardSolve, cholesky, combined, copied, dot, forms, forwardSolve, forwardVector, plusOuter, raw, timesTransposed, timesVector,
-  transposed, zeros, type Matrix,
+  submatrix, transposed, zeros, type Matrix,
 } from "./matrix";
 import type { BlockNoise } from "./noise";
 import { GRID, LogSum } from "./solve";

@@ -70,6 +70,11 @@ class Fit:
         return UNKNOWN_NOISE if self.equations.noise is None else None
 
     @property
+    def not_normal(self) -> tuple[str, ...]:
+        """Coefficients without an interval because the model takes their columns for normal, which they are not."""
+        return ()
+
+    @property
     def stderr(self) -> dict[str, float]:
         """Standard errors, sampling and privacy together; inf where the noise leaves a coefficient unidentified."""
         found = self.intervals
@@ -120,7 +125,8 @@ class Fit:
             "high": limits[:, 1],
         }
         rows = [{k: float(v[i]) if known else None for k, v in columns.items()} for i, known in enumerate(found.identified)]
-        return head | {"coef": self.coef, "level": level, "intervals": dict(zip(found.names, rows, strict=True))}
+        shown = {"level": level, "intervals": dict(zip(found.names, rows, strict=True))}
+        return head | {"coef": self.coef} | shown | ({"not_normal": list(self.not_normal)} if self.not_normal else {})
 
     def _require_intervals(self) -> None:
         if self.not_covered is not None:

@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ddssp.model.adequacy import Predictor, adequate
 from ddssp.model.calibration import Calibration, Rule
 from ddssp.model.equations import Equations
 from ddssp.model.fit import Fit
@@ -57,12 +58,32 @@ class GlmFit(Fit):
         estimate = calibration.factor * found.estimate + calibration.constant * self._constants
         privacy = np.sqrt(np.maximum(self._privacy_variance(found.estimate, found.variance, found.weights), 0.0))
         sampling = np.sqrt(np.sum(self._sampling_roots() ** 2, axis=1))
-        known = linear.identified
+        known = linear.identified & adequate(self.equations, self._predictor, np.hypot(sampling, privacy))
         return Intervals(
             names=linear.names,
             estimate=np.where(known, estimate, np.nan),
             sampling=np.where(known, sampling, np.inf),
             privacy=np.where(known, privacy, np.inf),
+        )
+
+    @property
+    def not_normal(self) -> tuple[str, ...]:
+        unserved = self.inference.intervals.identified & ~self.intervals.identified
+        return tuple(name for name, is_so in zip(self.equations.names, unserved, strict=True) if is_so)
+
+    def response(self, s: Array, variance: float) -> tuple[Array, Array]:
+        """Mean of the response and its slope where the predictor is N(s, variance)."""
+        raise NotImplementedError
+
+    @property
+    def _predictor(self) -> Predictor:
+        c, e = self._calibration, self.equations
+        return Predictor(
+            beta=self.inference.reading.mean,
+            factor=c.factor,
+            mean=c.constant + c.factor * e.mean,
+            variance=c.factor**2 * self.explained,
+            response=self.response,
         )
 
     def information(self) -> Array:

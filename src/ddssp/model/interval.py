@@ -16,11 +16,11 @@ from ddssp.model.reading import WIDE, Reading, reading
 
 Array = NDArray[np.float64]
 
-PRIOR_SHARE = 1 / 20
+PRIOR_SHARE = 1 / 10
 """A coefficient is identified if what rests on the prior, at the upper limit of τ, adds at most this share to its noise
-variance: a bias of two standard deviations of the prior then still leaves 93 % of 95."""
+variance: a bias of one standard deviation of the prior then still leaves 94 % of 95."""
 
-OWN_SHARE = 1 / 8
+OWN_SHARE = 1 / 6
 """... and if its own noise, which multiplies the noise of H, would add at most this share to it."""
 
 PULL_SHARE = 1 / 2
@@ -139,7 +139,7 @@ class Inference:
     def intervals(self) -> Intervals:
         r"""For each coefficient c'β: privacy w'Cw plus what rests on the prior, sampling s² w'Λw.
 
-        Not identified: the prior adds more than a twentieth to the noise variance; its own noise would add more than an eighth;
+        Not identified: the prior adds more than a tenth to the noise variance; its own noise would add more than a sixth;
         its bias was more than half its standard error; or the standard error is wider than the coefficient of a feature that
         would move the response over half its range.
         """

@@ -54,6 +54,12 @@ class LogisticFit(GlmFit):
     def facts(self) -> dict[str, float | None]:
         return {"records": self.equations.total, "share": self.share}
 
+    def response(self, s: Array, variance: float) -> tuple[Array, Array]:
+        """E tanh(s/2), a logistic curve over a normal, and its slope."""
+        kappa = np.sqrt(1 + np.pi * variance / 8)
+        g = np.tanh(s / (2 * kappa))
+        return g, (1 - g * g) / (2 * kappa)
+
     def information(self) -> Array:
         r"""n E[σ'(s) xx'] with x Gaussian within classes (Stein's identity).
 
@@ -101,6 +107,10 @@ class MulticlassFit(Fit):
             sampling=np.concatenate([i.sampling for i in found]),
             privacy=np.concatenate([i.privacy for i in found]),
         )
+
+    @property
+    def not_normal(self) -> tuple[str, ...]:
+        return tuple(f"{c}: {n}" for c, fit in zip(self.classes, self.fits, strict=True) for n in fit.not_normal)
 
     def wald(self, names: Sequence[str]) -> Wald:
         for c, fit in zip(self.classes, self.fits, strict=True):

@@ -56,6 +56,11 @@ class PoissonFit(GlmFit):
     def facts(self) -> dict[str, float | None]:
         return {"records": self.equations.total, "mean": self.mean, "dispersion": self.dispersion}
 
+    def response(self, s: Array, variance: float) -> tuple[Array, Array]:
+        """E e^s, as a share of half the count's range, and its slope."""
+        g = np.exp(np.minimum(s + variance / 2, 50.0)) / self.block.half
+        return g, g
+
     def information(self) -> Array:
         r"""n E[e^s xx'] / φ with x Gaussian: E[e^s xx'] = ȳ(Σ + νν'), ν = μ + Σθ = E[xy]/ȳ; φ the dispersion."""
         e = self.equations

@@ -52,6 +52,7 @@ class Reading:
         prior: Π, "q".
         gain: Π A'(AΠA' + C)⁻¹, "q s".
         pull: −E U_S'e, "s": minus the mean of the noise of g, to second order in the noise.
+        freed: "s s": w'(g + pull) is (w'freed)g and a constant, since pull follows the estimate.
         V: "q q", covariance of β given the release under this prior.
         mean: of β given the release under the most likely τ.
         likely: the most likely τ² over the prior's.
@@ -66,6 +67,7 @@ class Reading:
     prior: Array
     gain: Array
     pull: Array
+    freed: Array
     V: Array
     mean: Array
     likely: float
@@ -74,14 +76,14 @@ class Reading:
         """c'β for each row of c by itself, "k q"."""
         before = np.sum(c * c * self.prior, axis=1)
         rho = np.minimum(np.sum((c @ self.V) * c, axis=1) / np.where(before > 0, before, 1.0), 1 - 1e-12)
-        weights = (c @ self.gain) / (1 - rho)[:, None]
-        unseen = c - weights @ self.A
+        bare = (c @ self.gain) / (1 - rho)[:, None]
+        unseen, weights = c - bare @ self.A, bare @ self.freed
         return Estimates(
-            estimate=weights @ (self.g + self.pull),
-            pull=weights @ self.pull,
+            estimate=bare @ (self.g + self.pull),
+            pull=bare @ self.pull,
             weights=weights,
             noise=np.einsum("ks,st,kt->k", weights, self.C, weights),
-            own=np.einsum("ks,st,kt->k", weights, self.own, weights),
+            own=np.einsum("ks,st,kt->k", bare, self.own, bare),
             prior=np.sum(unseen**2 * self.prior, axis=1),
             likely=self.likely,
         )
@@ -89,18 +91,18 @@ class Reading:
     def read_jointly(self, c: Array) -> tuple[Array, Array, Array]:
         """Estimate, privacy covariance and weights of all rows of c at once, the prior taken away from all of them."""
         shrink = (c @ self.V @ c.T) @ np.linalg.pinv((c * self.prior) @ c.T)
-        weights = np.asarray(np.linalg.solve(np.eye(len(c)) - shrink, c @ self.gain), np.float64)
-        unseen = c - weights @ self.A
+        bare = np.asarray(np.linalg.solve(np.eye(len(c)) - shrink, c @ self.gain), np.float64)
+        unseen, weights = c - bare @ self.A, bare @ self.freed
         covariance = weights @ self.C @ weights.T + self.likely * (unseen * self.prior) @ unseen.T
-        return weights @ (self.g + self.pull), covariance, weights
+        return bare @ (self.g + self.pull), covariance, weights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Estimates:
-    """Linear estimates w'g.
+    """Linear estimates w'g, up to a constant.
 
     Args:
-        pull: what was added to w'g to make up for the mean of its noise.
+        pull: how much of them makes up for the mean of the noise.
         noise: their variance through the noise; `own` is what their own noise would add to it.
         prior: what rests on the prior, at its widest; `likely` of it under the most likely τ.
     """
@@ -140,7 +142,8 @@ def reading(equations: Equations, noise: BlockNoise) -> Reading:
         gain, V = _posterior(A, C, likely)
         mean = gain @ g
     widest = np.where(fixed, 1.0, WIDE) * prior(C, LIKELIHOOD_DROP)
-    gain, V = _posterior(A, C, widest)
+    shrunken, (gain, V) = gain, _posterior(A, C, widest)
+    follows = _follows(equations, noise, E, gain)
     return Reading(
         sight=E,
         g=g,
@@ -150,21 +153,21 @@ def reading(equations: Equations, noise: BlockNoise) -> Reading:
         eigenvalues=L,
         prior=widest,
         gain=gain,
-        pull=_pull(equations, noise, E, gain, mean),
+        pull=follows @ equations.residual(mean),
+        freed=np.eye(len(g)) - follows @ R @ shrunken,
         V=V,
         mean=mean,
         likely=float(likely[-1] / widest[-1]),
     )
 
 
-def _pull(equations: Equations, noise: BlockNoise, sight: Array, gain: Array, mean: Array) -> Array:
-    r"""E[U_S'E J e] with J = gain U_S' ≈ H⁻¹ the way from noise to β: U_S'R' E[N RJR' N] t.
+def _follows(equations: Equations, noise: BlockNoise, sight: Array, gain: Array) -> Array:
+    r"""B with E[U_S'E J e] = Bt, J = gain U_S' ≈ H⁻¹ the way from noise to β: B = U_S'R' E[N RJR' N], "s p".
 
     H̃⁻¹ = H⁻¹ − H⁻¹EH⁻¹ + …, so β̂ − β = H̃⁻¹e has the mean −H⁻¹E[EH⁻¹e] to second order, with E = R'NR and e = R'Nt.
     """
     R, J = equations.basis, gain @ sight.T
-    M = R @ ((J + J.T) / 2) @ R.T
-    return np.asarray(sight.T @ (R.T @ (noise.covariance(M) @ equations.residual(mean))))
+    return np.asarray(sight.T @ R.T @ noise.covariance(R @ ((J + J.T) / 2) @ R.T))
 
 
 def _posterior(A: Array, C: Array, prior: Array) -> tuple[Array, Array]:

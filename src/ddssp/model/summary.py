@@ -28,8 +28,8 @@ NOTES = (
 NOT_PRIVATE = "NOT PRIVATE: reproducible noise, for experiments only"
 
 NORMAL = (
-    "coefficients are read from second moments as if features were normal: with skewed or rare features they can be\n"
-    "off by more than their intervals say (docs/models.md)."
+    "coefficients are read from second moments as if features were normal. Where levels, or a mean near a declared bound,\n"
+    "show that they are not and it matters, there is no interval; other skewed numbers are not noticed (docs/models.md)."
 )
 
 
@@ -59,7 +59,7 @@ def table(fit: Fit, level: float = 0.95) -> tuple[tuple[str, ...], list[tuple[st
             parts = (found.estimate, found.stderr, found.sampling, found.privacy)
             shown += [*(number(v[i]) for v in parts), f"{found.z[i]:.2f}", f"{found.p[i]:.3f}", *(number(v) for v in limits[i])]
         else:
-            shown += ["not identified", *[""] * 7]
+            shown += ["not normal" if name in fit.not_normal else "not identified", *[""] * 7]
         rows.append((name, *shown))
     return headings, rows
 
@@ -76,7 +76,7 @@ def number(value: float | None) -> str:
 def _notes(fit: Fit) -> tuple[str, ...]:
     if fit.not_covered is not None:
         return (fit.not_covered,)
-    missing = int(np.sum(~fit.intervals.identified))
+    missing = int(np.sum(~fit.intervals.identified)) - len(fit.not_normal)
     hidden = (f"{missing} of {len(fit.intervals.names)} coefficients are not identified: the noise hides them.",)
     normal = (NORMAL,) if fit.model in {"logistic", "poisson"} else ()
     return NOTES + normal + (hidden if missing else ())
