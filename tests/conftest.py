@@ -1,4 +1,4 @@
-"""What all tests share: the paper's datasets, where they are, and one set of hypothesis settings."""
+"""What all tests share: the paper's datasets, where they are, the command line, and one set of hypothesis settings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,13 @@ import os
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # one test per core is faster than one test on all of them
 
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
@@ -27,3 +33,33 @@ def data_dir() -> Path:
     if not (folder / "MANIFEST.json").exists():
         pytest.skip("needs the paper's datasets: set DDSSP_DATA to the folder with MANIFEST.json")
     return folder
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+@pytest.fixture
+def command_line(capsys, monkeypatch) -> Callable[..., Outcome]:
+    """The command line in this process: a whole line, "ddssp fit r.ddssp -t y", or word by word, without `ddssp`."""
+    from ddssp.cli import main
+
+    def call(*words: object) -> Outcome:
+        whole = len(words) == 1 and str(words[0]).startswith("ddssp ")
+        line = shlex.split(str(words[0]), comments=True) if whole else ["ddssp", *map(str, words)]
+        monkeypatch.setattr(sys, "argv", line)
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as stop:
+            main()
+        return Outcome(int(stop.value.code or 0), *capsys.readouterr())
+
+    return call

@@ -7,13 +7,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import ddssp
-from ddssp.cli import main
 from ddssp.privacy.ledger import Ledger
 
 SCHEMA = """
@@ -44,31 +44,10 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-class Outcome:
-    def __init__(self, code: int, out: str, err: str):
-        self.code, self.out, self.err = code, out, err
-
-    @property
-    def json(self):
-        return json.loads(self.out)
-
-
 @pytest.fixture
-def run(folder, capsys, monkeypatch):
-    """The command line in this process: exit code, stdout and stderr."""
-
-    def call(*args: str) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["ddssp", *map(str, args)])
-        capsys.readouterr()
-        try:
-            main()
-            code = 0
-        except SystemExit as stop:
-            code = stop.code or 0
-        got = capsys.readouterr()
-        return Outcome(code, got.out, got.err)
-
-    return call
+def run(folder, command_line):
+    """The command line in this process, in the folder."""
+    return command_line
 
 
 def files(folder: Path) -> set[str]:
@@ -287,7 +266,7 @@ def budgeted(run) -> Ledger:
     return Ledger("l.db")
 
 
-def assert_refused(got: Outcome, message: str, folder: Path, ledger: Ledger, before: set[str]) -> None:
+def assert_refused(got: Any, message: str, folder: Path, ledger: Ledger, before: set[str]) -> None:
     """One sentence, exit 2, nothing written, nothing spent."""
     assert got.code == 2
     assert got.out == ""

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +11,7 @@ import numpy as np
 import pytest
 
 import ddssp
-from ddssp.cli import app, doctor, main
+from ddssp.cli import app, doctor
 from ddssp.cli.examples import EXAMPLES
 from ddssp.engine import KINDS
 from ddssp.report.expectation import expectation
@@ -48,50 +46,41 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(line: str, monkeypatch) -> int:
-    monkeypatch.setattr(sys, "argv", shlex.split(line))
-    with pytest.raises(SystemExit) as stop:
-        main()
-    return int(stop.value.code or 0)
-
-
-def test_doctor_says_what_is_there(monkeypatch, capsys):
-    assert run("ddssp doctor --json", monkeypatch) == 0
-    found = json.loads(capsys.readouterr().out)
+def test_doctor_says_what_is_there(command_line):
+    done = command_line("ddssp doctor --json")
+    assert done.code == 0
+    found = done.json
     assert found["ok"] is True
     assert found["environment"]["ddssp"] == ddssp.__version__
     assert found["core"]["numpy"] == np.__version__
-    assert run("ddssp doctor", monkeypatch) == 0
-    assert "All is well" in capsys.readouterr().out
+    assert "All is well" in command_line("ddssp doctor").out
 
 
-def test_doctor_names_the_remedy_for_what_is_not(monkeypatch, capsys):
+def test_doctor_names_the_remedy_for_what_is_not(command_line, monkeypatch):
     found = {"numba": None, "opendp": None}
     there = doctor._version
     monkeypatch.setattr(doctor, "_version", lambda package: found.get(package, "?") if package in found else there(package))
-    assert run("ddssp doctor", monkeypatch) == 2
-    out = capsys.readouterr().out
-    assert "pip install 'ddssp[speed]'" in out
-    assert "MISSING" in out
+    done = command_line("ddssp doctor")
+    assert done.code == 2
+    assert "pip install 'ddssp[speed]'" in done.out
+    assert "MISSING" in done.out
 
 
-def test_doctor_says_which_engines_are_ready_and_what_the_others_lack(monkeypatch, capsys):
-    assert run("ddssp doctor --json", monkeypatch) == 0
-    engines = json.loads(capsys.readouterr().out)["engines"]
+def test_doctor_says_which_engines_are_ready_and_what_the_others_lack(command_line, monkeypatch):
+    engines = command_line("ddssp doctor --json").json["engines"]
     assert list(engines) == [kind for kind in KINDS if kind != "auto"]
     assert engines["arrow"]["ready"] is True
-    options = run("ddssp release --help", monkeypatch), capsys.readouterr().out
+    options = command_line("ddssp release --help").out
     for option in ("--batch-rows", "--threads", "--sql", "--master"):
         assert any(option in note for note in doctor.ENGINES.values())
-        assert option in options[1]
+        assert option in options
     there = doctor._version
     monkeypatch.setattr(
         doctor, "_version", lambda package: None if package == "duckdb" else "4" if package == "pyspark" else there(package)
     )
     monkeypatch.setattr(doctor, "which", lambda _name: None)
     monkeypatch.delenv("JAVA_HOME", raising=False)
-    assert run("ddssp doctor --json", monkeypatch) == 0
-    engines = json.loads(capsys.readouterr().out)["engines"]
+    engines = command_line("ddssp doctor --json").json["engines"]
     assert engines["duckdb"] == {"ready": False, "note": "pip install 'ddssp[duckdb]'"}
     assert engines["spark"] == {"ready": False, "note": "install Java 17 or set JAVA_HOME"}
 
@@ -108,13 +97,13 @@ def test_every_extra_of_the_project_is_looked_for():
         assert requirement.split(">")[0] in doctor.CORE, requirement
 
 
-def test_every_example_in_the_help_runs(folder, monkeypatch, capsys):
+def test_every_example_in_the_help_runs(folder, command_line):
     """In the order a newcomer would use them."""
     order = ("draft", "check", "budget", "release", "show", "verify", "info", "fit", "synth", "report", "doctor")
     for name in order:
         if name == "draft":
             (folder / "schema.toml").unlink()
-        assert run(EXAMPLES[name], monkeypatch) == 0, name
+        assert command_line(EXAMPLES[name]).code == 0, name
         if name == "draft":
             (folder / "schema.toml").write_text(SCHEMA)
     assert set(EXAMPLES) == {*order, "demo"}
@@ -125,19 +114,19 @@ def test_every_command_has_an_example():
         assert command.name in EXAMPLES or command.name in {"audit", "reproduce"}, command.name
 
 
-def test_report_of_a_release(folder, monkeypatch, capsys):
-    assert run(EXAMPLES["release"], monkeypatch) == 0
-    assert run("ddssp report people.ddssp -o r.html --json", monkeypatch) == 0
-    assert json.loads(capsys.readouterr().out)["bytes"] == (folder / "r.html").stat().st_size
-    assert run("ddssp report people.ddssp -o r.html", monkeypatch) == 2
-    assert "exists" in capsys.readouterr().err
-    assert run("ddssp report absent.ddssp", monkeypatch) == 2
+def test_report_of_a_release(folder, command_line):
+    assert command_line(EXAMPLES["release"]).code == 0
+    assert command_line("ddssp report people.ddssp -o r.html --json").json["bytes"] == (folder / "r.html").stat().st_size
+    again = command_line("ddssp report people.ddssp -o r.html")
+    assert again.code == 2
+    assert "exists" in again.err
+    assert command_line("ddssp report absent.ddssp").code == 2
     assert not (folder / "report.html").exists()
 
 
-def test_preview_of_a_release_spends_nothing(folder, monkeypatch, capsys):
+def test_preview_of_a_release_spends_nothing(folder, command_line):
     base = "ddssp release people.csv -s schema.toml -e 1 -d 1e-6 -o p.ddssp"
-    assert run(f"{base} --dry-run --report preview.html --records 5000", monkeypatch) == 0
+    assert command_line(f"{base} --dry-run --report preview.html --records 5000").code == 0
     assert "What to expect" in (folder / "preview.html").read_text(encoding="utf-8")
     assert not (folder / "p.ddssp").exists()
     for line in (
@@ -145,8 +134,9 @@ def test_preview_of_a_release_spends_nothing(folder, monkeypatch, capsys):
         f"{base} --dry-run --report x.html",
         f"{base} --dry-run --records 9",
     ):
-        assert run(line, monkeypatch) == 2
-        assert "--report needs --dry-run and --records" in capsys.readouterr().err
+        done = command_line(line)
+        assert done.code == 2
+        assert "--report needs --dry-run and --records" in done.err
 
 
 def test_expected_errors_are_those_of_releases_of_such_data(folder):

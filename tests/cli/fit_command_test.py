@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import ddssp
-from ddssp.cli import main
 from ddssp.curate import curate, plan
 from ddssp.experiments.noise import SeededNoise
 
@@ -41,30 +40,17 @@ def release(tmp_path_factory) -> Path:
     return path
 
 
-class Outcome:
-    def __init__(self, returncode: int, stdout: str, stderr: str):
-        self.returncode, self.stdout, self.stderr = returncode, stdout, stderr
-
-
 @pytest.fixture
-def run(capsys, monkeypatch):
-    """The command line in this process."""
-
-    def call(*arguments: object) -> Outcome:
-        monkeypatch.setattr(sys, "argv", ["ddssp", "fit", *map(str, arguments)])
-        with pytest.raises(SystemExit) as end:
-            main()
-        return Outcome(int(end.value.code or 0), *capsys.readouterr())
-
-    return call
+def run(command_line):
+    return partial(command_line, "fit")
 
 
 def test_a_table_with_both_parts_of_the_error(run, release):
     done = run(release, "--target", "visits")
-    assert done.returncode == 0
-    assert "NOT PRIVATE: moments release, ε = 2" in done.stdout
+    assert done.code == 0
+    assert "NOT PRIVATE: moments release, ε = 2" in done.out
     for word in ("Linear regression of visits", "sampling", "privacy", "P>|z|", "plan, old=b"):
-        assert word in done.stdout
+        assert word in done.out
 
 
 @pytest.mark.parametrize(
@@ -81,7 +67,7 @@ def test_a_table_with_both_parts_of_the_error(run, release):
 )
 def test_json_of_every_model_is_what_python_says(run, release, model, target):
     done = run(release, "-t", target, "-m", model, "--json")
-    said = json.loads(done.stdout)
+    said = done.json
     loaded = ddssp.load(release)
     fit = getattr(loaded, model.replace("-", "_"))(target)
     assert said["coef"] == pytest.approx(fit.coef)
@@ -94,17 +80,22 @@ def test_json_of_every_model_is_what_python_says(run, release, model, target):
 
 def test_several_targets_in_one_call(run, release):
     done = run(release, "-t", "visits,age", "-t", "sick", "-f", "plan, old", "--json")
-    assert [fit["target"] for fit in json.loads(done.stdout)] == ["visits", "age", "sick"]
-    assert run(release, "-t", "visits,age", "-f", "sick").stdout.count("Linear regression") == 2
+    assert [fit["target"] for fit in done.json] == ["visits", "age", "sick"]
+    assert run(release, "-t", "visits,age", "-f", "sick").out.count("Linear regression") == 2
 
 
 @pytest.mark.parametrize("suffix", ["svg", "png"])
 def test_plot(run, release, tmp_path, suffix):
     path = tmp_path / f"plot.{suffix}"
     done = run(release, "-t", "visits,age", "--plot", path)
-    assert done.returncode == 0
+    assert done.code == 0
     head = path.read_bytes()[:200]
     assert head.startswith(b"\x89PNG") if suffix == "png" else b"<?xml" in head
+    again = run(release, "-t", "age", "--plot", path)
+    assert again.code == 2
+    assert "exists; choose another name or pass --force" in again.err
+    assert path.read_bytes()[:200] == head
+    assert run(release, "-t", "visits,age", "--plot", path, "--force").code == 0
     if suffix == "svg":
         text = path.read_text()
         assert "privacy part" in text
@@ -122,17 +113,19 @@ def test_plot(run, release, tmp_path, suffix):
         (["-t", "sick", "-m", "logistic", "--no-intercept"], "always has an intercept"),
         (["-t", "visits", "-f", "nope"], "features must be columns"),
         (["-t", "visits", "--plot", "plot.txt"], "plot must be a file ending in"),
+        (["-t", "visits", "--plot", "absent/plot.svg"], "output folder 'absent' does not exist"),
         (["-t", "visits", "--level", "1.5"], "level must lie strictly between 0 and 1"),
+        (["-t", "visits", "-m", "ridge", "--level", "2"], "level must lie strictly between 0 and 1"),
         (["-t", "sick", "-m", "logistic", "--approximation", "taylor"], "approximation must be one of"),
         (["-t", "visits", "-m", "elastic-net", "--l1-ratio", "3"], "l1_ratio must lie between"),
     ],
 )
 def test_refusals_are_one_sentence_and_exit_2(run, release, arguments, sentence):
     done = run(release, *arguments)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert sentence in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.code == 2
+    assert done.out == ""
+    assert sentence in done.err
+    assert len(done.err.strip().splitlines()) == 1
 
 
 def test_no_plotting_is_loaded_without_a_plot(release):

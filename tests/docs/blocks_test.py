@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import ddssp
-from ddssp.cli import main
 from ddssp.schema import Schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,7 +56,7 @@ def folder(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run_commands(content: str, monkeypatch) -> None:
+def run_commands(content: str, command_line) -> None:
     for line in content.splitlines():
         if not line.strip() or line.startswith("#"):
             continue
@@ -65,14 +64,11 @@ def run_commands(content: str, monkeypatch) -> None:
         words = shlex.split(line, comments=True)
         if "-o" in words:
             Path(words[words.index("-o") + 1]).unlink(missing_ok=True)
-        monkeypatch.setattr(sys, "argv", words)
-        with pytest.raises(SystemExit) as stop:
-            main()
-        assert not stop.value.code, line
+        assert command_line(line).code == 0, line
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
-def test_code_runs(page, folder, monkeypatch, capsys):
+def test_code_runs(page, folder, monkeypatch, command_line):
     if "sklearn" in page.read_text(encoding="utf-8"):
         pytest.importorskip("sklearn")
     if page.stem == "spark":
@@ -82,7 +78,7 @@ def test_code_runs(page, folder, monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, page.stem, module)
     for language, content in blocks(page):
         if language == "sh":
-            run_commands(content, monkeypatch)
+            run_commands(content, command_line)
         elif language == "python":
             exec(compile(content, str(page), "exec"), scope)
         elif language == "toml":
