@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,23 +20,38 @@ class Moments:
         matrix: "p p"; symmetric.
         encoding: what its rows stand for.
         variance: "p p", variance of each entry's noise; None where it is exact or not known.
+        sigma: least σ of the measurements behind estimated tables; None where there are none.
     """
 
     matrix: NDArray[np.float64]
     encoding: Encoding
     variance: NDArray[np.float64] | None = None
+    sigma: float | None = None
 
     def __post_init__(self) -> None:
         for array in (self.matrix, self.variance):
             if array is not None:
                 array.setflags(write=False)
 
+    @property
+    def doubt(self) -> NDArray[np.float64] | None:
+        """The variance, or what stands for it: that of tables measured one by one, each cell with σ.
+
+        A graphical model measures the tables it knows least until the rest are as good, and what it knows within an attribute
+        comes from all of them.
+        """
+        if self.variance is not None or self.sigma is None:
+            return self.variance
+        size = np.concatenate([(b.A**2).sum(axis=1) for b in self.encoding])
+        own = np.repeat(np.arange(len(self.encoding.blocks)), [b.rows for b in self.encoding])
+        return np.asarray(self.sigma**2 * np.outer(size, size) * (own[:, None] != own))
+
     def keep(self, columns: Iterable[str | None]) -> Moments:
         """The blocks of `columns` (None is the intercept)."""
         columns = tuple(columns)
         i = self.encoding.index(columns)
         part = None if self.variance is None else self.variance[np.ix_(i, i)]
-        return Moments(matrix=self.matrix[np.ix_(i, i)], encoding=self.encoding.keep(columns), variance=part)
+        return replace(self, matrix=self.matrix[np.ix_(i, i)], encoding=self.encoding.keep(columns), variance=part)
 
 
 def moments(marginals: PairMarginals, encoding: Encoding) -> Moments:

@@ -12,7 +12,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from itertools import accumulate, pairwise
@@ -85,7 +85,8 @@ class Release(Fits):
     def moments(self) -> Moments:
         """Z'Z in the centred encoding."""
         if self.marginals is not None:
-            return moments(self.marginals, self.encoding)
+            sigma = min((m.sigma for m in self.measurements), default=None)
+            return replace(moments(self.marginals, self.encoding), sigma=sigma)
         try:
             return assembled(self.measurements, self.encoding)
         except KeyError:

@@ -96,7 +96,7 @@ class Equations:
 
     def solution(self, how: Shrinkage) -> Array:
         """β, shrunken as asked; empirical Bayes and blocks need the variance of the moments' noise."""
-        variance = self.moments.variance
+        variance = self.moments.doubt
         if how in (Shrinkage.EMPIRICAL_BAYES, Shrinkage.BLOCKS) and variance is not None:
             squares = self.basis**2
             noise = self._within(variance, squares), squares.T @ (variance @ self.response**2)
@@ -117,10 +117,16 @@ class Equations:
         x = self.features
         return G[np.ix_(x, x)] if R.shape[1] == len(x) else np.asarray(R.T @ G @ R)
 
-    def shrinkage(self, asked: Shrinkage | str | None) -> Shrinkage:
-        """What was asked for; else empirical Bayes where the noise is known, a public eigenvalue floor where it is not."""
+    def shrinkage(self, asked: Shrinkage | str | None, *, chance: bool = False) -> Shrinkage:
+        """What was asked for; else empirical Bayes where the noise is known, a public eigenvalue floor where it is not.
+
+        Args:
+            chance: whether the response is ±1 for having a level, which features explain in small part: then what is guessed of
+                the noise of estimated tables will do.
+        """
         if asked is None:
-            return Shrinkage.FLOOR if self.moments.variance is None else Shrinkage.EMPIRICAL_BAYES
+            held = self.moments.doubt if chance else self.moments.variance
+            return Shrinkage.FLOOR if held is None else Shrinkage.EMPIRICAL_BAYES
         if asked not in [*Shrinkage, *(s.value for s in Shrinkage)]:
             raise ValueError(f"shrinkage must be one of {', '.join(s.value for s in Shrinkage)}, got {asked!r}.")
         return Shrinkage(asked)

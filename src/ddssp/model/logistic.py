@@ -160,7 +160,7 @@ def logistic(
 
     def fit(response: tuple[Array, float], classes: tuple[Level, Level]) -> LogisticFit:
         e = equations(moments, target, features=features, response=response, noise=noise)
-        how = e.shrinkage(shrinkage)
+        how = e.shrinkage(shrinkage, chance=True)
         theta, variance = calibrated(e, e.solution(how), rule)
         return LogisticFit(
             target=target,
