@@ -95,6 +95,8 @@ export interface Contract {
   readonly moments: string | null;
   /** σ² of each pair of blocks, the intercept first; null where the error is not known. */
   readonly noise: readonly (readonly number[])[] | null;
+  /** Least σ of the measurements behind estimated tables. */
+  readonly sigma: number | null;
   readonly whyNoMoments: string | null;
   readonly whyNoIntervals: string | null;
   readonly ready: Ready | null;

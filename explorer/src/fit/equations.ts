@@ -9,12 +9,16 @@ export interface Moments {
   readonly matrix: Matrix;
   readonly encoding: Encoding;
   readonly noise: BlockNoise | null;
+  /** Least σ of the measurements behind estimated tables; null where there are none. */
+  readonly sigma: number | null;
 }
 
 export interface Equations {
   /** Z'Z of intercept, features and target, "p p". */
   readonly G: Matrix;
   readonly noise: BlockNoise | null;
+  /** Variance of Z'Z's entries if every table had been measured by itself with σ; null where noise is known or there is none. */
+  readonly doubt: Matrix | null;
   /** Intercept and features. */
   readonly encoding: Encoding;
   /** Rows of z that belong to `encoding`. */
@@ -46,6 +50,15 @@ export interface Request {
   readonly references: References;
 }
 
+/** σ² |A_i|² |A_j|² between rows of different blocks; within a block all tables speak, and it is 0. */
+function doubt(encoding: Encoding, sigma: number): Matrix {
+  const p = encoding.size, out = zeros(p, p);
+  const size = encoding.blocks.flatMap((b) => (b.z === null ? [1] : b.z.map((row) => row.reduce((sum, v) => sum + v * v, 0))));
+  const own = encoding.blocks.flatMap((b, i) => Array<number>(b.rows).fill(i));
+  for (let i = 0; i < p; i++) for (let j = 0; j < p; j++) if (own[i] !== own[j]) out.data[i * p + j] = sigma * sigma * size[i]! * size[j]!;
+  return out;
+}
+
 /** The regression of `response` = coefficients of the target's rows and a constant. */
 export function equations(moments: Moments, request: Request, rows: readonly number[], constant: number): Equations {
   const all = moments.encoding, chosen = new Set<string | null>([null, ...request.features, request.target]);
@@ -62,7 +75,7 @@ export function equations(moments: Moments, request: Request, rows: readonly num
   features.forEach((row, i) => basis.data.set(R.data.subarray(i * R.cols, (i + 1) * R.cols), row * R.cols));
   const Gr = timesVector(G, response), total = Math.max(G.data[0]!, 1);
   return {
-    G, noise, encoding, features, basis, selects: through === null, response, scale: T,
+    G, noise, doubt: noise === null && moments.sigma !== null ? doubt(kept, moments.sigma) : null, encoding, features, basis, selects: through === null, response, scale: T,
     readout: through === null ? T : timesTransposed(T, transposed(R)),
     names: originalNames(encoding, request.references, request.intercept),
     intercept: request.intercept,

@@ -58,7 +58,7 @@ export function momentsOf(contract: Contract): Moments | null {
     contract.noise.forEach((row, i) => variance.data.set(row, i * K));
     noise = new BlockNoise(variance, encoding);
   }
-  return { matrix: { rows: p, cols: p, data: symmetric(contract.moments, p) }, encoding, noise };
+  return { matrix: { rows: p, cols: p, data: symmetric(contract.moments, p) }, encoding, noise, sigma: contract.sigma };
 }
 
 /** Models that can explain a column. */
@@ -120,7 +120,7 @@ function logistic(moments: Moments, ask: Ask, block: Block): Fit {
   const level = m === 2 && block.table ? 1 : ask.level;
   const response = block.scalar ? [last] : Array.from({ length: m }, (_, i) => (i === level ? 2 : 0));
   const e = equations(moments, { ...ask, intercept: true }, response, block.scalar ? 0 : 2 / m - 1);
-  const theta = calibrated(e, solution(e), exactSplit), coef = timesVector(e.scale, theta);
+  const theta = calibrated(e, solution(e, true), exactSplit), coef = timesVector(e.scale, theta);
   const found = e.noise === null ? null : glmInference(e, e.noise, exactSplit, logisticInformation, logisticResponse);
   return {
     ask: { ...ask, intercept: true }, theta, encoding: e.encoding, block, covered: found !== null,

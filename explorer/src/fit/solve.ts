@@ -10,10 +10,10 @@ const ROUNDS = 3;
 /** e^(−18) to e^6 in 97 steps: where a prior variance is looked for. */
 export const GRID: readonly number[] = Array.from({ length: 97 }, (_, i) => Math.exp(-18 + i / 4));
 
-/** β, shrunken. */
-export function solution(e: Equations): Float64Array {
-  if (e.noise === null) return floored(e.H, e.b, e.total);
-  const variance = e.noise.entries();
+/** β, shrunken; with `chance`, of a response that is ±1, what stands for the noise of estimated tables will do. */
+export function solution(e: Equations, chance = false): Float64Array {
+  const variance = e.noise === null ? (chance ? e.doubt : null) : e.noise.entries();
+  if (variance === null) return floored(e.H, e.b, e.total);
   const squares: Matrix = e.selects ? e.basis : { ...e.basis, data: e.basis.data.map((v) => v * v) };
   const varH = within(variance, squares, e.features, e.selects);
   const varB = folded(e, timesVector(variance, e.response.map((v) => v * v)), true);

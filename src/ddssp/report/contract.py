@@ -45,6 +45,7 @@ def contract(release: Release, *, file: str = "release.ddssp") -> dict[str, Any]
         "blocks": [_block(b) for b in release.encoding],
         "moments": None if why else _upper(release.moments.matrix),
         "noise": None if noise is None else noise.variance.tolist(),
+        "sigma": None if why else release.moments.sigma,
         "whyNoMoments": why,
         "whyNoIntervals": UNKNOWN_NOISE if noise is None else None,
         "ready": _ready(release),
