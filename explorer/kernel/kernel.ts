@@ -234,73 +234,76 @@ export function forms(X: usize, C: usize, out: usize, r: i32, s: i32): void {
   return p * (2 * t + a * p) + q * (2 * (u + b * p) + c * q);
 }
 
-/** A → tridiagonal d, e; rows of V are the reflectors' vectors, beta their factors; v and w are room for n numbers. */
+/** A → tridiagonal d, e; rows of V, zeros before, are the reflectors' vectors, beta their factors; v and w are room for n numbers.
+ *
+ * The matrix is gone through once for each reflector: what the last one changes and what the next one needs in one go.
+ */
 export function tridiagonal(A: usize, V: usize, d: usize, e: usize, beta: usize, v: usize, w: usize, n: i32): void {
+  let last = at(V, (n - 1) * n);
+  memory.fill(w, 0, <usize>n << 3);
   for (let k = 0; k < n; k++) {
-    const row = at(A, k * n);
+    const row = at(A, k * n), next = at(V, k * n), a = get(last, k), b = get(w, k);
+    for (let j = k; j < n; j++) set(row, j, get(row, j) - (a * get(w, j) + b * get(last, j)));
     set(d, k, get(row, k));
     set(e, k, 0);
     set(beta, k, 0);
     if (k + 1 == n) break;
-    let tail: f64 = 0;
-    for (let j = k + 2; j < n; j++) tail += get(row, j) * get(row, j);
-    const head = get(row, k + 1);
-    if (tail == 0) {
-      set(e, k, head);
-      continue;
+    const head = get(row, k + 1), tail = dot(at(row, k + 2), at(row, k + 2), n - k - 2);
+    if (tail == 0) set(e, k, head);
+    else {
+      const norm = Math.sqrt(head * head + tail), alpha = head > 0 ? -norm : norm;
+      set(e, k, alpha);
+      set(beta, k, 1 / (norm * (norm + Math.abs(head))));
+      memory.copy(at(next, k + 1), at(row, k + 1), <usize>(n - k - 1) << 3);
+      set(next, k + 1, head - alpha);
     }
-    const norm = Math.sqrt(head * head + tail), alpha = head > 0 ? -norm : norm;
-    set(e, k, alpha);
-    for (let j = k + 1; j < n; j++) set(v, j, get(row, j));
-    set(v, k + 1, head - alpha);
-    memory.copy(at(V, k * n + k + 1), at(v, k + 1), <usize>(n - k - 1) << 3);
-    const b = 1 / (norm * (norm + Math.abs(head)));
-    set(beta, k, b);
-    timesUpper(A, n, k + 1, v, w);
-    let vw: f64 = 0;
-    for (let j = k + 1; j < n; j++) {
-      const x = get(w, j) * b;
-      set(w, j, x);
-      vw += get(v, j) * x;
-    }
-    const half = b * vw / 2;
-    for (let j = k + 1; j < n; j++) set(w, j, get(w, j) - half * get(v, j));
-    for (let i = k + 1; i < n; i++) {
-      const vi = f64x2.splat(get(v, i)), wi = f64x2.splat(get(w, i)), own = at(A, i * n);
-      let j = i;
-      for (; j + 1 < n; j += 2) {
-        const moved = f64x2.add(f64x2.mul(vi, v128.load(at(w, j))), f64x2.mul(wi, v128.load(at(v, j))));
-        v128.store(at(own, j), f64x2.sub(v128.load(at(own, j)), moved));
-      }
-      if (j < n) set(own, j, get(own, j) - (get(v, i) * get(w, j) + get(w, i) * get(v, j)));
-    }
+    through(A, n, k + 1, last, w, next, v);
+    const f = get(beta, k), half = f * f * dot(at(next, k + 1), at(v, k + 1), n - k - 1) / 2;
+    for (let j = k + 1; j < n; j++) set(v, j, f * get(v, j) - half * get(next, j));
+    const swap = v;
+    v = w;
+    w = swap;
+    last = next;
   }
 }
 
-/** w = A v from row and column `from` on, A by its upper half; two rows at a time. */
-function timesUpper(A: usize, n: i32, from: i32, v: usize, w: usize): void {
-  for (let i = from; i < n; i++) set(w, i, 0);
+/** From row and column `from` on, A by its upper half: A less xy' + yx', in place, and out = A z; two rows at a time. */
+function through(A: usize, n: i32, from: i32, x: usize, y: usize, z: usize, out: usize): void {
+  for (let i = from; i < n; i++) set(out, i, 0);
   let i = from;
   for (; i + 1 < n; i += 2) {
-    const row = at(A, i * n), next = at(row, n), x = get(v, i), y = get(v, i + 1);
-    const xx = f64x2.splat(x), yy = f64x2.splat(y);
+    const row = at(A, i * n), next = at(row, n), a = get(x, i), b = get(y, i), c = get(x, i + 1), d = get(y, i + 1), p = get(z, i), q = get(z, i + 1);
+    const corner = get(row, i) - 2 * a * b, side = get(row, i + 1) - (a * d + b * c), end = get(next, i + 1) - 2 * c * d;
+    set(row, i, corner); set(row, i + 1, side); set(next, i + 1, end);
+    const aa = f64x2.splat(a), bb = f64x2.splat(b), cc = f64x2.splat(c), dd = f64x2.splat(d), pp = f64x2.splat(p), qq = f64x2.splat(q);
     let s = f64x2.splat(0), t = s, j = i + 2;
     for (; j + 1 < n; j += 2) {
-      const p = v128.load(at(row, j)), q = v128.load(at(next, j)), z = v128.load(at(v, j));
-      s = f64x2.add(s, f64x2.mul(p, z));
-      t = f64x2.add(t, f64x2.mul(q, z));
-      v128.store(at(w, j), f64x2.add(v128.load(at(w, j)), f64x2.add(f64x2.mul(p, xx), f64x2.mul(q, yy))));
+      const u = v128.load(at(x, j)), v = v128.load(at(y, j)), w = v128.load(at(z, j));
+      const f = f64x2.sub(v128.load(at(row, j)), f64x2.add(f64x2.mul(aa, v), f64x2.mul(bb, u)));
+      const g = f64x2.sub(v128.load(at(next, j)), f64x2.add(f64x2.mul(cc, v), f64x2.mul(dd, u)));
+      v128.store(at(row, j), f);
+      v128.store(at(next, j), g);
+      s = f64x2.add(s, f64x2.mul(f, w));
+      t = f64x2.add(t, f64x2.mul(g, w));
+      v128.store(at(out, j), f64x2.add(v128.load(at(out, j)), f64x2.add(f64x2.mul(f, pp), f64x2.mul(g, qq))));
     }
-    let a = sum2(s) + get(row, i) * x + get(row, i + 1) * y, b = sum2(t) + get(row, i + 1) * x + get(next, i + 1) * y;
+    let m = sum2(s) + corner * p + side * q, o = sum2(t) + side * p + end * q;
     if (j < n) {
-      a += get(row, j) * get(v, j);
-      b += get(next, j) * get(v, j);
-      set(w, j, get(w, j) + get(row, j) * x + get(next, j) * y);
+      const f = get(row, j) - (a * get(y, j) + b * get(x, j)), g = get(next, j) - (c * get(y, j) + d * get(x, j));
+      set(row, j, f);
+      set(next, j, g);
+      m += f * get(z, j);
+      o += g * get(z, j);
+      set(out, j, get(out, j) + f * p + g * q);
     }
-    set(w, i, get(w, i) + a);
-    set(w, i + 1, get(w, i + 1) + b);
+    set(out, i, get(out, i) + m);
+    set(out, i + 1, get(out, i + 1) + o);
   }
-  if (i < n) set(w, i, get(w, i) + get(A, i * n + i) * get(v, i));
+  if (i < n) {
+    const f = get(A, i * n + i) - 2 * get(x, i) * get(y, i);
+    set(A, i * n + i, f);
+    set(out, i, get(out, i) + f * get(z, i));
+  }
 }
 
 /** Eigenvalues of the tridiagonal d, e, over d, by implicit QL; e is used up. */

@@ -185,37 +185,35 @@ class Stopwatch:
         return self.spent() - before, result
 
 
-def timed_changes(opened: Opened, boxes: int = 10) -> dict[str, float]:
-    """Medians over `boxes` features switched off and on again and five other targets, each until it is painted."""
+def timed_changes(opened: Opened, boxes: int = 10) -> dict[str, list[float]]:
+    """Milliseconds of `boxes` features switched off and on again and of five other targets, each until it is painted."""
     clicks = [f"#feature-{i}" for i in range(boxes) for _ in range(2)] + [None] * 5
-    clock, costs, walls, fits, products = Stopwatch(opened), [], [], [], []
+    clock, found = Stopwatch(opened), {"change": [], "wall": [], "fit": [], "product": []}
     opened.page.evaluate(REFERENCE)
     opened.page.evaluate("for (let i = 0; i < 20; i++) product()")
     for click in clicks:
         opened.page.wait_for_selector("#explorer [aria-busy=false]")
         cpu, result = clock.of(CHANGE, click)
-        products.append(clock.of("product()")[0])
+        found["product"].append(clock.of("product()")[0])
         opened.page.evaluate("goOn()")
-        costs.append(min(cpu, result["wall"]))
-        walls.append(result["wall"])
-        fits.append(result["fit"])
-    median = {"change": costs, "wall": walls, "fit": fits, "product": products}
-    return {name: float(np.median(values)) for name, values in median.items()} | {
-        "best fit": min(fits),
-        "best change": min(costs),
-    }
+        found["change"].append(min(cpu, result["wall"]))
+        found["wall"].append(result["wall"])
+        found["fit"].append(result["fit"])
+    return found
 
 
 def assert_at_once(opened: Opened) -> None:
     """25 changes of features and target: coefficients, standard errors and intervals are painted within 50 ms.
 
-    Of wall-clock time or, where others use the machine, of processor time; and where they also slow that down, of as much of
-    it as is 50 ms by what a fixed amount of arithmetic takes in between.
+    The median, of wall-clock time or, where others use the machine, of processor time. Where they slow that down, too, the best
+    quarter, and as much as is 50 ms by what the best quarter of a fixed amount of arithmetic in between takes.
     """
     opened.page.wait_for_selector("#explorer .chart[aria-label^='Typical']")
     found = timed_changes(opened)
-    print("milliseconds, medians of 25 changes:", {name: round(value, 1) for name, value in found.items()})
-    assert found["change"] < 50 * max(found["product"] / IDLE_PRODUCT, 1)
+    median, quarter = ({name: float(np.quantile(v, at)) for name, v in found.items()} for at in (0.5, 0.25))
+    for title, values in (("medians", median), ("best quarters", quarter)):
+        print(f"{title} of {len(found['change'])} changes, ms:", {name: round(value, 1) for name, value in values.items()})
+    assert median["change"] < 50 or quarter["change"] < 50 * max(quarter["product"] / IDLE_PRODUCT, 1)
 
 
 @pytest.mark.data
@@ -336,17 +334,23 @@ def test_any_address_is_harmless(browser, folder, fragment):
 
 
 def test_dark_light_narrow_and_wide(browser, folder):
-    paper = "getComputedStyle(document.body).backgroundColor"
-    for dark in (False, True):
-        for width in (380, 1600):
-            with Opened(browser, folder / "mixed.html", width=width, dark=dark) as opened:
-                opened.settled()
-                assert opened.page.evaluate("document.documentElement.scrollWidth") <= width
-                shade = int(opened.page.evaluate(paper).split("(")[1].split(",")[0])
-                assert shade < 60 if dark else shade > 200
-                opened.page.get_by_role("button", name="Dark").click()
-                assert abs(int(opened.page.evaluate(paper).split("(")[1].split(",")[0]) - shade) > 100
-                opened.quiet()
+    """By the system's wish and by the button, on one page that is resized: nothing sticks out, paper and ink change places."""
+    with Opened(browser, folder / "mixed.html") as opened:
+        opened.settled()
+        page = opened.page
+
+        def shade() -> int:
+            return int(page.evaluate("getComputedStyle(document.body).backgroundColor").split("(")[1].split(",")[0])
+
+        for dark in (False, True):
+            page.emulate_media(color_scheme="dark" if dark else "light")
+            assert shade() < 60 if dark else shade() > 200
+            for width in (380, 1600):
+                page.set_viewport_size({"width": width, "height": 900})
+                assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.get_by_role("button", name="Dark").click()
+        assert shade() > 200
+        opened.quiet()
 
 
 def test_print_shows_results_and_hides_controls(browser, folder):
@@ -401,17 +405,21 @@ def test_hostile_labels_are_inert(browser, tmp_path):
         opened.quiet()
 
 
-@pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (380, False)])
-def test_axe_finds_nothing_serious(browser, folder, width, dark):
+def test_axe_finds_nothing_serious(browser, folder):
+    """Every rule on a wide and on a narrow page; in the dark those that colours can break."""
     if not AXE.exists():
         pytest.skip("needs axe-core: `npm ci` in explorer/")
-    with Opened(browser, folder / "mixed.html", width=width, dark=dark) as opened:
-        opened.settled()
-        opened.page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
-        opened.page.evaluate(AXE.read_text(encoding="utf-8"))
-        found = opened.page.evaluate("axe.run({resultTypes: ['violations']}).then((r) => r.violations)")
-        serious = [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in {"serious", "critical"}]
-        assert serious == []
+    with Opened(browser, folder / "mixed.html") as opened:
+        page = opened.settled().page
+        page.evaluate("document.querySelectorAll('details').forEach((d) => (d.open = true))")
+        page.evaluate(AXE.read_text(encoding="utf-8"))
+        colours = "runOnly: ['color-contrast', 'link-in-text-block'], "
+        for width, dark, rules in ((1200, False, ""), (1200, True, colours), (380, False, "")):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme="dark" if dark else "light")
+            found = page.evaluate(f"axe.run({{{rules}resultTypes: ['violations']}}).then((r) => r.violations)")
+            serious = [(v["id"], v["nodes"][0]["html"]) for v in found if v["impact"] in {"serious", "critical"}]
+            assert serious == [], (width, dark)
 
 
 def test_a_task_release_shows_its_one_fit(browser, tmp_path):
