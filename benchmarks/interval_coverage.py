@@ -315,7 +315,7 @@ def run_part(part: str, make: Callable[[], Design], releases: int) -> None:
 
 def report() -> str:
     """The tables, of all that is kept."""
-    kept = runs(KEPT)
+    kept = list({(run["part"], run["seed"], run["design"], run["epsilon"]): run for run in runs(KEPT)}.values())
     cells: dict[tuple[str, str, float], list[Run]] = {}
     for run in kept:
         cells.setdefault((run["part"].split(":")[0], run["design"], run["epsilon"]), []).append(run)

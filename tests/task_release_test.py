@@ -150,6 +150,8 @@ def test_other_regressions_are_refused_with_what_it_does_answer():
         lambda: one.linear("age"),
         lambda: one.linear("sick"),
         lambda: one.logistic("sick", features=["age"]),
+        lambda: one.logistic("sick", approximation="chebyshev2"),
+        lambda: one.logistic("sick", radius=4.0),
         lambda: one.poisson("grade"),
         lambda: one.naive_bayes("sick"),
         lambda: one.ridge("age"),
