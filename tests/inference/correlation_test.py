@@ -89,7 +89,7 @@ def test_noise_is_not_taken_for_what_weak_axes_have():
     """The difference of two numbers that almost agree says little; noise of the products must not make levels explain it."""
     parts, hot = rows_of(3)
     g = geometry_of(parts, hot)
-    C, _ = correlation(g, measured(parts, ALL[:3] + [(1, 2), (1, 3)], 60.0), np.arange(16))
+    C, _ = correlation(g, measured(parts, [*ALL[:3], (1, 2), (1, 3)], 60.0), np.arange(16))
     weak = np.array([1, -1]) / np.sqrt(2)
     explained = weak @ C[:2, 2:8] @ np.linalg.solve(C[2:8, 2:8], C[2:8, :2]) @ weak
     assert explained < 0.5 * weak @ C[:2, :2] @ weak
