@@ -51,9 +51,15 @@ def opened(browser: Any, address: str, width: int, height: int, *, dark: bool = 
     return page
 
 
+def settle(page: Any) -> None:
+    """Waits until the explorer has fitted and drawn."""
+    page.wait_for_selector("#explorer [aria-busy=false]")
+    page.wait_for_selector("#explorer figure svg")
+
+
 def report_pictures(browser: Any, report: Path, out: Path) -> None:
     page = opened(browser, report.as_uri(), 1200, 860)
-    page.wait_for_selector("#explorer .results table")
+    settle(page)
     page.screenshot(path=out / "report.png")
     page.evaluate("document.querySelector('#explorer').scrollIntoView({behavior: 'instant'})")
     page.set_viewport_size({"width": 1200, "height": 1180})
@@ -61,7 +67,7 @@ def report_pictures(browser: Any, report: Path, out: Path) -> None:
     page.screenshot(path=out / "explorer.png")
     page.locator("#pairs .chart").screenshot(path=out / "pairs.png")
     dark = opened(browser, f"{report.as_uri()}#model=linear&target=disea", 380, 760, dark=True)
-    dark.wait_for_selector("#explorer .results table")
+    settle(dark)
     dark.evaluate("document.querySelector('#explorer .results').scrollIntoView({behavior: 'instant'})")
     dark.wait_for_timeout(400)
     dark.screenshot(path=out / "phone.png")

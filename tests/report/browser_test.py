@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import shlex
 import sys
 import xml.etree.ElementTree as ElementTree
@@ -301,7 +302,9 @@ def test_downloads(browser, folder, mixed, monkeypatch, capsys):
     with pytest.raises(SystemExit) as stop:
         main()
     assert not stop.value.code
-    assert '"plan=gold"' in capsys.readouterr().out
+    printed = json.loads(capsys.readouterr().out)["coef"]
+    assert list(printed) == list(shown)
+    assert np.allclose(list(printed.values()), [row["coef"] for row in shown.values()], rtol=1e-9)
 
 
 def test_a_state_travels_by_address(browser, folder):

@@ -3,7 +3,7 @@
 import type { Expectation } from "../contract";
 import { preview } from "./charts";
 import { h, number, percent, table } from "./dom";
-import { chart, section } from "./sections";
+import { chart, exponent, section } from "./sections";
 
 export function expectation(e: Expectation): HTMLElement[] {
   const now = e.rows.find((r) => r.epsilon === e.epsilon) ?? e.rows[0]!;
@@ -12,7 +12,7 @@ export function expectation(e: Expectation): HTMLElement[] {
       h("p", { class: "eyebrow" }, "Before a release: nothing was read, drawn or spent"),
       h("h1", {}, e.name),
       h("p", { class: "lead" }, `What to expect of a release with ${number(e.records)} records at several ε, from the schema and the stated number of records alone.`),
-      h("dl", { class: "facts" }, ...([["Stated records", number(e.records)], ["Columns", String(e.columns)], ["Protects each", e.unit], ["δ", String(e.delta)],
+      h("dl", { class: "facts" }, ...([["Stated records", number(e.records)], ["Columns", String(e.columns)], ["Protects each", e.unit], ["δ", exponent(e.delta)],
         ["Planned ε", number(e.epsilon)]] as const).map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))))),
     h("main", {}, section("accuracy", `Standard error of a coefficient, regression of ${e.target}`,
       h("p", {}, "The median over the coefficients that the noise would not hide, each over its column's declared range and as a share of half the target's range. ",

@@ -25,7 +25,7 @@ function facts(c: Contract): [string, string][] {
 }
 
 /** 1e-6 as 10⁻⁶, other numbers as they are. */
-function exponent(x: number): string {
+export function exponent(x: number): string {
   const found = /^1e-(\d+)$/.exec(x.toExponential().replace("e+0", ""));
   return found ? `10⁻${Array.from(found[1]!, (d) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[Number(d)]).join("")}` : number(x);
 }

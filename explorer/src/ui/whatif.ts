@@ -28,14 +28,15 @@ function median(values: readonly number[]): number | null {
   return sorted.length % 2 ? sorted[half]! : (sorted[half - 1]! + sorted[half]!) / 2;
 }
 
-export function whatIfView(rows: readonly WhatIf[], now: number, f: Fit): (HTMLElement | null)[] {
+export function whatIfView(rows: readonly WhatIf[], now: number, f: Fit): HTMLElement[] {
   const label = `Typical standard error at other ε: ${rows.map((r) => `${number(r.epsilon)}: ${number(r.total)}`).join(", ")}`;
   const host = h("div", { class: "chart", role: "img", "aria-label": label }), any = rows.some((r) => r.total !== null);
-  if (any) fitted(host, (width) => preview(rows, now, Math.min(width, 560)));
+  if (!any) return [h("p", { class: "note" }, "No coefficient is identified here; fewer features, or a common reference level, may help.")];
+  fitted(host, (width) => preview(rows, now, Math.min(width, 560)));
   return [
     h("p", {}, "The median standard error of the coefficients that are identified now, had the same data been released with another ε, and how many would be identified. ",
       "The blue line is sampling error, which no ε takes away; the orange dot is this release."),
-    any ? host : h("p", { class: "note" }, "No coefficient is identified here; fewer features, or a common reference level, may help."),
+    host,
     table("Typical standard error at other ε", ["ε", "median std err", "of it sampling", "identified"],
       rows.map((r) => [number(r.epsilon), number(r.total), number(r.sampling), `${r.atLeast ? "at least " : ""}${r.identified} of ${f.coefficients.length}`]),
       "Other values of ε"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -115,10 +116,17 @@ def info(
     if json:
         emit_json(header | {"measurements": len(loaded.measurements)})
         return
-    emit_table(str(release), ("", "value"), [(name, _plain(value)) for name, value in header.items()])
+    emit_table(str(release), ("", "value"), [(name, _plain(name, value)) for name, value in header.items()], text=("value",))
 
 
-def _plain(value: Any) -> str:
-    if isinstance(value, dict) and "columns" in value:
-        return ", ".join(value["columns"])
-    return "–" if value is None else str(value)
+def _plain(name: str, value: Any) -> str:
+    """A fact of a release in words; `--json` has it exactly."""
+    if name == "rho":
+        return f"{float(Fraction(value)):.4g}"
+    if name == "schema":
+        return f"{len(value['columns'])} columns: {', '.join(value['columns'])}"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {found}" for key, found in value.items())
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "–" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
