@@ -26,6 +26,12 @@ def draft(path: Path) -> Iterator[Path]:
         os.close(handle)
 
 
+def drafted(path: Path) -> bool:
+    """Whether a living process has a draft of `path`; those left behind are removed."""
+    _sweep(path)
+    return any(_drafts(path))
+
+
 def write(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     """None; `path` holds `content`, on disk, or what it held before; open to whom `mode` and the user's umask let."""
     with draft(path) as temporary:
@@ -76,9 +82,13 @@ def _prefix(path: Path) -> str:
     return f".{path.name}.draft-"
 
 
+def _drafts(path: Path) -> Iterator[Path]:
+    return path.parent.glob(f"{escape(_prefix(path))}????????")
+
+
 def _sweep(path: Path) -> None:
     """None; removes the drafts of `path` that no living process holds; SQLite's own files beside a draft go with it."""
-    for left in path.parent.glob(f"{escape(_prefix(path))}????????"):
+    for left in _drafts(path):
         with suppress(OSError):
             handle = os.open(left, os.O_RDWR | getattr(os, "O_NOFOLLOW", 0))
             try:

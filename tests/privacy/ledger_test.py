@@ -822,3 +822,42 @@ def test_a_path_with_odd_characters_is_taken_literally(tmp_path: Path) -> None:
     ledger.set_budget("survey", 1.0, 1e-6)
     assert list(tmp_path.iterdir()) == [ledger.path]
     assert ledger.remaining("survey") == CEILING
+
+
+def test_a_ledger_under_two_names_spends_under_neither(ledger: Ledger) -> None:
+    other = Ledger(ledger.path.with_name("other.db"))
+    os.link(ledger.path, other.path)
+    for one in (ledger, other):
+        with pytest.raises(LedgerError, match=r"must have one name, got .* which has hard links: keep the name in use"):
+            reserve(one, CEILING)
+        with pytest.raises(LedgerError, match="must have one name"):
+            one.remaining("survey")
+    other.path.unlink()
+    assert reserve(ledger, CEILING).counter == 1
+
+
+def test_a_name_added_after_the_ledger_was_opened_is_found_under_the_lock(
+    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = ledger.path.with_name("other.db")
+    prepare = ledger_module._prepare
+
+    def prepared(connection: sqlite3.Connection, path: Path) -> None:
+        prepare(connection, path)
+        os.link(path, other)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(ledger_module, "_prepare", prepared)
+        with pytest.raises(LedgerError, match="must have one name"):
+            reserve(ledger, CEILING)
+    other.unlink()
+    assert ledger.spent("survey") == 0
+
+
+def test_a_draft_left_behind_under_a_second_name_is_removed(ledger: Ledger) -> None:
+    """Its maker was killed between giving the ledger its name and removing the draft's."""
+    left = ledger.path.with_name(f".{ledger.path.name}.draft-abcd1234")
+    os.link(ledger.path, left)
+    (link := ledger.path.with_name("link.db")).symlink_to(ledger.path)
+    assert reserve(Ledger(link), CEILING).counter == 1
+    assert not left.exists()

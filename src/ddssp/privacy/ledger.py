@@ -16,6 +16,7 @@ import os
 import secrets
 import sqlite3
 import stat
+import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from ddssp.privacy.books import Account, Books, Entry, Kind, protected
 from ddssp.privacy.budget import Budget, BudgetError
 from ddssp.privacy.contribution import Contribution
 from ddssp.privacy.cover import Request, budget_command, covers, refusal
-from ddssp.whole import draft, sync_folder
+from ddssp.whole import draft, drafted, sync_folder
 
 __all__ = ["Account", "Entry", "Kind", "Ledger", "LedgerError", "Reservation", "Verification"]
 
@@ -245,6 +246,8 @@ class Ledger:
             if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
                 raise LedgerError(f"ledger must be where SQLite can keep a WAL, got {self.path}: use a local disk.")
             connection.execute("BEGIN IMMEDIATE")
+            if _names(self.path) > 1:
+                raise LedgerError(_linked(self.path))
             _upgrade(connection)
             books = _books(connection)
             yield books
@@ -334,6 +337,34 @@ def _require_file(path: Path) -> None:
         raise LedgerError(f"ledger must be a file this user may read, got {path} ({error.strerror}).") from error
     if not stat.S_ISREG(mode):
         raise LedgerError(f"ledger must be a file, got {path}, which is a folder or a device: name a file in it.")
+    _require_one_name(path)
+
+
+def _require_one_name(path: Path) -> None:
+    """None; LedgerError if the file has a hard link: SQLite keeps its log and locks by name, so two names would both spend.
+
+    Edge cases: a new ledger is also named as its draft for a moment, which is waited for; a draft left behind is removed.
+    """
+    until = time.monotonic() + PATIENCE_S
+    while _names(path) > 1:
+        wait = drafted(path.resolve()) and time.monotonic() < until
+        if not wait and _names(path) > 1:
+            raise LedgerError(_linked(path))
+        time.sleep(0.01)
+
+
+def _names(path: Path) -> int:
+    """How many names the file has; 0 if it is gone, which SQLite reports."""
+    try:
+        return path.stat().st_nlink
+    except OSError:
+        return 0
+
+
+def _linked(path: Path) -> str:
+    return (
+        f"ledger must have one name, got {path}, which has hard links: keep the name in use, remove the others, copy nothing."
+    )
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
