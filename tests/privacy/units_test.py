@@ -99,9 +99,15 @@ def test_before_anything_is_spent_the_ceiling_may_be_declared_again(ledger: Ledg
     assert "--dataset visits --unit who`" in message
     ledger.set_budget("visits", 1.0, 1e-6, unit="who")
     reserve(ledger, "visits", ROWS_OF_ONE)
-    assert re.search(r"--dataset people`\.$", refused(ledger, "people"))
-    ledger.set_budget("people", 1.0, 1e-6)
+    assert re.search(r"--dataset people --unit ''`\.$", refused(ledger, "people"))
+    ledger.set_budget("people", 1.0, 1e-6, unit="")
     reserve(ledger, "people")
+
+
+def test_a_ceiling_declared_again_without_a_unit_keeps_the_one_it_had(ledger: Ledger) -> None:
+    assert ledger.set_budget("people", 2.0, 1e-6).unit == "who"
+    assert ledger.set_budget("visits", 2.0, 1e-6).unit == ""
+    assert ledger.set_budget("new", 2.0, 1e-6).unit == ""
 
 
 def test_a_raised_ceiling_keeps_its_unit_and_cannot_change_it(ledger: Ledger) -> None:

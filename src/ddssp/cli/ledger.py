@@ -30,7 +30,7 @@ def budget(
     delta: Annotated[float, typer.Option("--delta", "-d", help="δ that all releases together may cost.")],
     dataset: Annotated[str, typer.Option(help="The dataset's name; a release's default is its schema's name.")] = "dataset",
     unit: Annotated[
-        str | None, typer.Option(help="Column that names the person, if the ceiling is for people and not for rows.")
+        str | None, typer.Option(help="Column that names the person; '' for rows. Left out: as declared before, or else rows.")
     ] = None,
     json: Json = False,
 ) -> None:

@@ -28,16 +28,16 @@ def covers(account: Account, request: Request) -> bool:
 def refusal(request: Request, account: Account | None, ledger: Path) -> str:
     """Why the account does not cover the request, and what to do; takes long enough to be no work for a transaction."""
     if account is None:
-        command = budget_command(ledger, request.dataset, request.unit)
+        command = budget_command(ledger, request.dataset, request.unit or None)
         return f"dataset must have a declared budget, got {request.dataset!r}, which has none in {ledger}: run {command}."
     if account.unit != request.unit:
         return _other_unit(request, account, ledger)
     return _beyond(request, account, ledger)
 
 
-def budget_command(ledger: Path, dataset: str, unit: str = "") -> str:
-    """The command that declares a ceiling."""
-    column = f" --unit {shlex.quote(unit)}" if unit else ""
+def budget_command(ledger: Path, dataset: str, unit: str | None = None) -> str:
+    """The command that declares a ceiling, for a unit (empty: one row) or for the one that the dataset has."""
+    column = "" if unit is None else f" --unit {shlex.quote(unit)}"
     return f"`ddssp ledger budget {shlex.quote(str(ledger))} --epsilon E --delta D --dataset {shlex.quote(dataset)}{column}`"
 
 

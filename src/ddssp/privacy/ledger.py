@@ -133,10 +133,10 @@ class Ledger:
         further spending.
 
         Args: `unit`, the column whose values name the people, if the ceiling bounds what a person may lose with all rows;
-        None is one row, or for an account that has spent the unit that it has. What has been spent under one unit cannot be
-        counted for another: BudgetError, and nothing is written.
+        "" is one row; None keeps the unit that the account has, and is one row for a new one.
+        What has been spent under one unit cannot be counted for another: BudgetError, and nothing is written.
         """
-        _require_text(dataset=dataset, **({} if unit is None else {"unit": unit}))
+        _require_text(dataset=dataset, **({"unit": unit} if unit else {}))
         rho = Budget(epsilon=epsilon, delta=delta).rho
         if not os.path.lexists(self.path):
             _create(self.path)
@@ -300,13 +300,13 @@ def _text(rho: Fraction) -> str:
 
 def _unit(account: Account | None, stated: str | None) -> str:
     """The unit of a dataset's next ceiling; BudgetError if it has spent under another."""
-    spent = account.unit if account is not None and account.reservations else None
-    if spent is not None and stated not in (None, spent):
+    held = None if account is None else account.unit
+    if account is not None and account.reservations and held is not None and stated not in (None, held):
         raise BudgetError(
-            f"unit must stay what the dataset has spent under, {protected(spent)}, got {protected(stated)}: the two do not add"
+            f"unit must stay what the dataset has spent under, {protected(held)}, got {protected(stated)}: the two do not add"
             " up, so declare the ceiling under another dataset name."
         )
-    return spent if spent is not None else stated or ""
+    return stated if stated is not None else held or ""
 
 
 def _reservation(entry: Entry) -> Reservation:
