@@ -184,7 +184,14 @@ def test_sensitivity_of_a_selection_covers_rounding():
         vault(rows=rows, noise=noise, blocks=tables()).select(candidates(exact, [weight] * 3, [-0.5] * 3), epsilon)
         scores.append(noise.drawn[0][1])
     assert (scores[1] - scores[0]).tolist() == [SCORE_GRID + 2] * 3
-    assert noise.drawn[0][2] * epsilon / 2 == SCORE_GRID + 2
+    assert noise.drawn[0][2] * epsilon / 2 == pytest.approx(SCORE_GRID + 2, rel=1e-15)
+
+
+@pytest.mark.parametrize("epsilon", [0.03, 0.12, 0.3, 0.5])
+def test_the_scale_of_a_selection_is_never_below_what_is_charged(epsilon):
+    noise = Recorder()
+    vault(noise=noise, blocks=tables()).select(candidates(np.zeros((3, 2))), epsilon)
+    assert Fraction(noise.drawn[0][2]) * Fraction(epsilon) >= 2 * (2 * SCORE_GRID + 1)
 
 
 def test_sensitivity_of_a_measurement_by_brute_force_over_all_neighbours():

@@ -57,8 +57,9 @@ class Vault(Secret):
         scores = candidates.weights * (self._distances(candidates) - candidates.penalties)
         grid = np.clip(np.rint(scores * SCORE_GRID), -SAFE, SAFE).astype(np.int64)
         # One record moves an L1 distance by at most 1; rounding moves the difference of two scores by at most one step more.
+        # The quotient is taken up by one step, so that its own rounding never makes the scale too small for the charge.
         sensitivity = math.ceil(float(candidates.weights.max()) * SCORE_GRID) + 1
-        return self._noise.noisy_max(grid, 2 * sensitivity / epsilon)
+        return self._noise.noisy_max(grid, math.nextafter(2 * sensitivity / epsilon, math.inf))
 
     def residuals(self, asked: Residuals) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
         if self._rows is None:
