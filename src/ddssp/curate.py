@@ -250,8 +250,9 @@ def curate(
     source = opened(data, engine)
     if plan.contribution is not None:
         require_unit(plan.contribution.column, source.names())
-    if plan.mechanism.passes or plan.contribution is not None:
-        require_rewindable(source)
+        require_rewindable(source, f"unit {plan.contribution.column!r}", "leave the unit out")
+    if plan.mechanism.passes:
+        require_rewindable(source, f"mechanism {plan.mechanism.name}", "use moments")
     passing = _guarded(lambda: _Passing(source, _read(plan.schema, layout), plan.contribution))
     fold = partial(partials, layout=layout, threads=_threads(source, engine))
     exact = _guarded(lambda: Counts.of(passing.folded(fold, lambda share: tell("counting", share)), layout))

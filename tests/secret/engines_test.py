@@ -185,3 +185,13 @@ def test_a_folder_without_files_and_a_place_that_is_none(tmp_path):
     for path in (tmp_path, "s3:///", "nowhere://x/y.parquet", "file:///none/none.parquet"):
         with pytest.raises(DataError, match=r"cannot be read as Parquet|does not exist"):
             columns_of(path)
+
+
+def test_data_that_can_be_read_once_is_refused_by_the_name_of_what_reads_it_twice():
+    schema = Schema(columns={"x": {"kind": "boolean"}, "y": {"kind": "boolean"}})
+    rows = pa.table({"x": [0, 1], "y": [1, 0], "who": [1, 2]})
+    asked = {"epsilon": 1.0, "delta": 1e-6, "target": "y"}
+    with pytest.raises(DataError, match=r"more than once for unit 'who'; .* or leave the unit out"):
+        curate(rows.to_reader(), plan(schema, mechanism="moments", unit="who", max_rows=1, **asked), noise=SeededNoise(1))
+    with pytest.raises(DataError, match=r"more than once for mechanism task; .* or use moments"):
+        curate(rows.to_reader(), plan(schema, mechanism="task", **asked), noise=SeededNoise(1))

@@ -41,10 +41,10 @@ def names(data: Any) -> list[str]:
     return opened(data).names()
 
 
-def require_rewindable(source: Source) -> None:
+def require_rewindable(source: Source, why: str, instead: str) -> None:
     """Refuses what can be read only once (a stream, an iterator as a column), before anything of it is read."""
     if not source.rewindable:
-        raise DataError("data must be readable more than once for mechanism task; pass a table or a file, or use moments.")
+        raise DataError(f"data must be readable more than once for {why}; pass a table or a file, or {instead}.")
 
 
 def _spark(data: Any, engine: Engine) -> Source:
