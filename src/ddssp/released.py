@@ -172,17 +172,26 @@ def load(path: str | Path) -> Release:
 
     Guarantees: runs no code from the file, refuses compressed members and anything that is not exactly as it was written.
     """
+    return parsed(content(path), path)
+
+
+def content(path: str | Path) -> bytes:
+    """The bytes of a release file; of no more than MAX_BYTES, and of no pipe or device."""
     path = Path(path)
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ReleaseError(f"release {str(path)!r} is larger than {MAX_BYTES:,} bytes.")
         if not (path.is_file() or path.is_dir()):
             raise ReleaseError(f"release {str(path)!r} must be a file, not a pipe or a device.")
-        data = path.read_bytes()
+        return path.read_bytes()
     except FileNotFoundError:
         raise ReleaseError(f"release {str(path)!r} does not exist.") from None
     except OSError as error:
         raise ReleaseError(f"release {str(path)!r} cannot be read: {type(error).__name__}.") from None
+
+
+def parsed(data: bytes, path: str | Path) -> Release:
+    """The release in the bytes that were read from `path`."""
     try:
         return from_bytes(data)
     except ReleaseError as error:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,7 +87,7 @@ def test_one_byte_changed_is_found(folder):
     content[len(content) // 2] ^= 1
     (folder / "r.ddssp").write_bytes(content)
     with pytest.raises(SignatureError, match="does not match"):
-        require_signed(folder / "r.ddssp", public_key(folder / "owner.pub"))
+        require_signed(bytes(content), folder / "r.ddssp", public_key(folder / "owner.pub"))
 
 
 def test_a_missing_a_short_and_a_long_signature_are_refused(folder):
@@ -95,10 +97,10 @@ def test_a_missing_a_short_and_a_long_signature_are_refused(folder):
     for signature in (whole[:63], whole + b"\0", b"", b"x" * 10**6):
         signature_path(path).write_bytes(signature)
         with pytest.raises(SignatureError, match="does not match"):
-            require_signed(path, key)
+            require_signed(path.read_bytes(), path, key)
     signature_path(path).unlink()
     with pytest.raises(SignatureError, match="cannot be read"):
-        require_signed(path, key)
+        require_signed(path.read_bytes(), path, key)
 
 
 @pytest.mark.parametrize("key", ["curve.pem", "owner.pub", "s.toml", "none.pem"])
@@ -117,4 +119,25 @@ def test_a_signature_is_not_overwritten_unasked(folder):
 def test_the_key_itself_signs_what_it_is_given(tmp_path, folder):
     (tmp_path / "x").write_bytes(b"any bytes")
     sign(tmp_path / "x", private_key(folder / "owner.pem"))
-    require_signed(tmp_path / "x", public_key(folder / "owner.pub"))
+    require_signed(b"any bytes", tmp_path / "x", public_key(folder / "owner.pub"))
+
+
+@pytest.mark.parametrize("name", ["r.ddssp", "r.ddssp.sig"])
+def test_a_pipe_in_place_of_a_file_is_refused_and_not_waited_for(folder, name):
+    release(folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name)
+    command = [sys.executable, "-m", "ddssp", "info", str(folder / "r.ddssp"), "--verify", str(folder / "owner.pub")]
+    got = subprocess.run(command, capture_output=True, text=True, timeout=30)
+    assert got.returncode == 2
+    assert "must be a file, not a pipe or a device" in " ".join(got.stderr.split())
+
+
+def test_what_is_verified_is_what_is_read(folder, monkeypatch):
+    """The file is read once, so it cannot be another one after its signature was checked."""
+    release(folder)
+    reads = []
+    read = Path.read_bytes
+    monkeypatch.setattr(Path, "read_bytes", lambda path: reads.append(path.name) or read(path))
+    assert info(folder).exit_code == 0
+    assert reads.count("r.ddssp") == 1

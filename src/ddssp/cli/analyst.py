@@ -105,13 +105,14 @@ def info(
 ) -> None:
     """Say what a release holds and what it guarantees."""
     from ddssp.cli.show import emit_json, emit_table
-    from ddssp.released import load
+    from ddssp.released import content, parsed
 
+    data = content(release)
     if verify is not None:
         from ddssp.privacy.signature import public_key, require_signed
 
-        require_signed(release, public_key(verify))
-    loaded = load(release)
+        require_signed(data, release, public_key(verify))
+    loaded = parsed(data, release)
     header = loaded.header() | ({} if verify is None else {"signature": f"matches {verify}"})
     if json:
         emit_json(header | {"measurements": len(loaded.measurements)})

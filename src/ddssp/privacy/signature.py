@@ -54,18 +54,20 @@ def sign(release: Path, key: Ed25519PrivateKey) -> Path:
     return path
 
 
-def require_signed(release: Path, key: Ed25519PublicKey) -> None:
-    """Refuses a release whose signature is missing, or was not made with the owner's key over exactly these bytes."""
+def require_signed(content: bytes, release: Path, key: Ed25519PublicKey) -> None:
+    """Refuses the content of a release whose signature is missing, or was not made with the owner's key over these bytes."""
     from cryptography.exceptions import InvalidSignature
 
     path = signature_path(release)
     try:
+        if path.exists() and not path.is_file():
+            raise SignatureError(f"signature {str(path)!r} must be a file, not a pipe or a device.")
         with path.open("rb") as file:
             signature = file.read(65)
     except OSError:
         raise SignatureError(f"signature {str(path)!r} cannot be read; ask the release's owner for it.") from None
     try:
-        key.verify(signature, release.read_bytes())
+        key.verify(signature, content)
     except InvalidSignature:
         raise SignatureError(f"signature {str(path)!r} does not match: this is not what the key's owner signed.") from None
 
