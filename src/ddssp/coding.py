@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ddssp.column import AnyColumn, Boolean, Categorical, Level, Numeric, Ordinal
 from ddssp.encoding import Block
+from ddssp.frame import CELLS
 from ddssp.schema import Schema
 
 _NUMBER = r"^[ \t]*[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?[ \t]*$"
@@ -148,6 +149,9 @@ def as_float(array: pa.Array) -> NDArray[np.float64]:
     """Numbers with NaN for whatever is not one; takes what `plain` gives."""
     kind = array.type
     out = np.full(len(array), np.nan)
+    if kind == CELLS:
+        number, word = (plain(part) for part in array.flatten())
+        return np.where(_bits(word.is_valid()), as_float(word), as_float(number))
     if _is_text(kind):
         match = pc.match_substring_regex(array, _NUMBER)
         spelled = _bits(match) & ~_bits(match.is_null())
@@ -190,6 +194,9 @@ def _levels(array: pa.Array, column: Ordinal | Categorical | Boolean) -> NDArray
 
     Text is compared as it stands, then without surrounding spaces, then, for levels that are numbers, by its value.
     """
+    if array.type == CELLS:
+        number, word = (plain(part) for part in array.flatten())
+        return np.where(_bits(word.is_valid()), _levels(word, column), _levels(number, column))
     if _is_text(array.type):
         words = {word: code for code, level in reversed([*enumerate(column.all_levels)]) for word in spellings(level)}
         codes = _by_text(array, words)

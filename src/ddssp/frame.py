@@ -3,11 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from decimal import Decimal
+from numbers import Integral, Real
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 BATCH = 2**18
+
+LONG = 2**53
+"""Integers up to this are floats."""
+
+CELLS = pa.struct([("number", pa.float64()), ("word", pa.large_binary())])
+"""A column whose cells have no type in common."""
 
 
 class DataError(ValueError):
@@ -113,20 +123,64 @@ def _columnwise(source: Mapping[str, Any], columns: tuple[str, ...], present: li
 
 
 def _array(values: Any, column: str) -> pa.Array | pa.ChunkedArray:
-    """Arrow's own conversion, or text where a column holds what Arrow has no type for."""
-    try:
-        return pa.array(values, from_pandas=True)
-    except Exception:
-        if not hasattr(values, "__iter__"):
-            raise DataError(f"column {column!r} must be a sequence of values, got {type(values).__name__}.") from None
-        return pa.array([_text(v) for v in values], pa.large_string())
+    """Arrow's own conversion where the container has a type, else cell by cell.
+
+    Guarantees: a cell is read by itself and by the container's declared type, never by what other cells hold; where Arrow has
+    one type for all cells, that is a shorter way to the same reading.
+    """
+    if not hasattr(values, "__iter__"):
+        raise DataError(f"column {column!r} must be a sequence of values, got {type(values).__name__}.")
+    values = values if hasattr(values, "__len__") else list(values)
+    for kind in (None,) if _is_typed(values) else _alike(values):
+        try:
+            found = pa.array(values, kind, from_pandas=True)
+        except Exception:
+            continue
+        if kind != pa.int64() or not _is_long(found):
+            return found
+    return cells(values)
 
 
-def _text(value: Any) -> str | None:
-    """A cell as text; None for what is missing, not comparable, or cannot be written."""
+def _is_typed(values: Any) -> bool:
+    """Whether a container holds numbers or text by its declared type: not lists, objects, categories or times."""
+    kind = getattr(values, "dtype", None)
+    if isinstance(kind, np.dtype):
+        return kind.kind in "biufUS"
+    return isinstance(values, pa.Array | pa.ChunkedArray) or (kind is not None and not hasattr(kind, "categories"))
+
+
+def _alike(values: Iterable[Any]) -> tuple[pa.DataType, ...]:
+    """Types that Arrow may give all cells without changing how one of them is read: it would truncate 0.5 to an integer."""
+    kinds = set(map(type, values)) - {type(None)}
+    if kinds == {bool}:
+        return (pa.bool_(),)
+    return (pa.int64(),) if kinds == {int} else (pa.large_string(), pa.float64())
+
+
+def cells(values: Iterable[Any]) -> pa.StructArray:
+    """Each cell as a number or a word, both null where there is none."""
+    pairs = [_cell(v) for v in values]
+    return pa.StructArray.from_arrays(
+        [pa.array([n for n, _ in pairs], pa.float64()), pa.array([w for _, w in pairs], pa.large_binary())],
+        fields=[*CELLS],
+    )
+
+
+def _cell(value: Any) -> tuple[float | None, bytes | None]:
+    """A cell's number or its text; neither for what is missing, not comparable, or cannot be written."""
     try:
         if value is None or value != value:
-            return None
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value).encode("utf-8", "replace").decode()
+            return None, None
+        if isinstance(value, Integral) and abs(int(value)) > LONG:
+            return None, str(int(value)).encode()
+        if isinstance(value, Real | Decimal | np.bool_):
+            return float(value), None
+        return None, value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")
     except Exception:
-        return None
+        return None, None
+
+
+def _is_long(integers: pa.Array) -> bool:
+    """Whether a float would not hold some of them; as text such a cell keeps all its digits."""
+    ends = pc.min_max(integers).as_py()
+    return ends["max"] is not None and max(-ends["min"], ends["max"]) > LONG

@@ -94,7 +94,7 @@ def test_who_is_the_same_person(who, names):
 
 def test_a_column_that_cannot_name_people_is_refused():
     with pytest.raises(DataError, match="must hold numbers or text"):
-        kept({"who": [[1], [2]], "row": [0, 1]}, 1)
+        kept(pa.table({"who": [[1], [2]], "row": [0, 1]}), 1)
     with pytest.raises(DataError, match="column 'who' of the schema is absent"):
         kept({"row": [0, 1]}, 1)
 

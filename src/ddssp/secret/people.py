@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from ddssp.coding import plain
-from ddssp.frame import DataError
+from ddssp.frame import CELLS, DataError
 from ddssp.privacy.contribution import Contribution
 from ddssp.secret.counts import Secret
 
@@ -99,6 +99,9 @@ def _named(array: pa.Array | pa.ChunkedArray) -> pa.Array:
     """People's names as numbers or bytes, null where there is none; only the column's type can fail."""
     array = plain(array)
     kind = array.type
+    if kind == CELLS:
+        number, word = (_named(part) for part in array.flatten())
+        return pc.if_else(word.is_valid(), word, number.cast(pa.string()).cast(pa.large_binary()))
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         trimmed = pc.ascii_trim_whitespace(array)
         blank = pc.equal(pc.binary_length(trimmed), 0)
