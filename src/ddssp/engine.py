@@ -36,6 +36,8 @@ class Engine:
             raise ValueError(f"engine must be one of {', '.join(KINDS)}, got {self.kind!r}.")
         if self.master is not None and self.kind not in ("auto", "spark"):
             raise ValueError(f"master is for engine spark, got it with {self.kind}; leave one of them out.")
+        if self.sql is not None and not self.sql.strip():
+            raise ValueError("sql must be a query, got an empty one; leave it out to read all rows.")
         if self.sql is not None and (self.kind not in ("auto", "duckdb") or self.master is not None):
             raise ValueError("sql is for engine duckdb; on Spark pass the frame that spark.sql gives.")
         if not 1 <= self.batch_rows <= 2**24:

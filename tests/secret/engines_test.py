@@ -102,6 +102,24 @@ def test_threads_do_not_matter():
     assert released(table(), engine=Engine(threads=1)) == released(table(), engine=Engine(threads=3))
 
 
+@pytest.mark.parametrize(
+    "sql", ["COPY data TO 'out.csv'; SELECT * FROM data", "CREATE TABLE t AS SELECT * FROM data", "SELECT 1; SELECT 2"]
+)
+def test_sql_must_be_one_query(sql, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="sql must be a single SELECT"):
+        opened(table(), Engine(sql=sql))
+    assert not list(tmp_path.iterdir())
+
+
+def test_files_that_sql_cannot_open_are_told_in_one_sentence(tmp_path):
+    (tmp_path / "none").mkdir()
+    (tmp_path / "cut.parquet").write_bytes(b"PAR1")
+    for name in ("absent.parquet", "none", "cut.parquet"):
+        with pytest.raises(DataError, match=name):
+            opened(tmp_path / name, Engine(sql="SELECT * FROM data"))
+
+
 def test_sql_chooses_rows_and_columns(sources):
     path = sources["Parquet"][0]
     recent = table().filter(pa.compute.equal(table()["year"], 2020))
@@ -121,6 +139,7 @@ def test_who_reads(sources):
 BAD = {
     "engine": ({"kind": "ibis"}, "engine must be one of auto, arrow, duckdb, spark, got 'ibis'"),
     "master without spark": ({"kind": "arrow", "master": "local"}, "master is for engine spark"),
+    "empty sql": ({"sql": "  "}, "sql must be a query, got an empty one"),
     "sql with spark": ({"kind": "spark", "sql": "SELECT 1"}, "sql is for engine duckdb"),
     "no rows": ({"batch_rows": 0}, "batch_rows must lie between 1 and"),
     "no threads": ({"threads": 0}, "threads must lie between 1 and 1024, got 0"),

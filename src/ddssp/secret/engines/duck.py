@@ -55,17 +55,27 @@ def queried(under: Source, sql: str, batch_rows: int) -> Relation:
     """The rows that a query gives; `under` is its table `data`, read anew for every pass."""
     import duckdb
 
+    _require_select(sql)
     path = under.path if isinstance(under, File) else ""
     if Path(path).suffix.lower() in DATABASES:
         return Relation(_guarded(lambda: duckdb.connect(path, read_only=True).sql(sql)), batch_rows, under)
     connection = duckdb.connect()
+    columns = tuple(under.names())
     if isinstance(under, File) and not under.is_csv:
         connection.register("data", under.dataset())
         return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under)
-    columns = tuple(under.names())
     table = pa.Table.from_batches(list(under.batches(columns)))
     connection.register("data", pa.table({c: _text(table.column(c)) for c in columns}))
     return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under)
+
+
+def _require_select(sql: str) -> None:
+    """Refuses anything but one query: a statement that writes would do so at a dry run too."""
+    import duckdb
+
+    kinds = [s.type for s in _guarded(lambda: duckdb.extract_statements(sql))]
+    if kinds != [duckdb.StatementType.SELECT]:
+        raise DataError(f"sql must be a single SELECT, got {len(kinds)} statements or another kind; write one query.")
 
 
 def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
