@@ -25,6 +25,10 @@ MANIFEST = "manifest.json"
 MAX_MANIFEST = 2**26
 """Bytes of the largest manifest that is read."""
 
+SPARSE, DENSE = 2**19, 8
+"""A manifest has at most SPARSE marks of structure, or one in DENSE bytes: a measurement, of which each pair of columns has
+one, has 11 in a hundred or more bytes. Each mark may cost its reader a hundred bytes of memory."""
+
 MAX_CELLS = 2**30
 """Cells of the largest array that is read; counting holds a quarter of that at once."""
 
@@ -76,9 +80,15 @@ def _check(entries: list[zipfile.ZipInfo], size: int, allowed: frozenset[str]) -
 
 
 def manifest(content: bytes) -> dict[str, Any]:
-    """The manifest's content; an object, of no more than MAX_MANIFEST bytes."""
+    """The manifest's content; an object, of no more than MAX_MANIFEST bytes.
+
+    Guarantees: marks of structure are counted before anything is parsed, so that parsing takes no more memory than for a
+    release with as many bytes, within a small factor.
+    """
     if len(content) > MAX_MANIFEST:
         raise ReleaseError(f"has a manifest of more than {MAX_MANIFEST:,} bytes.")
+    if sum(content.count(mark) for mark in (b"[", b"{", b",", b":")) > max(SPARSE, len(content) // DENSE):
+        raise ReleaseError("has a manifest of more parts than any release of its size has.")
     out = json.loads(content)
     if not isinstance(out, dict):
         raise ReleaseError("has a manifest that is no object.")

@@ -5,16 +5,20 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import string
 import subprocess
 import sys
+import tracemalloc
 import zipfile
 from collections.abc import Callable
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mutations import releases, resealed, sealed
 
+from ddssp import archive
 from ddssp.curate import curate, plan
 from ddssp.experiments.noise import SeededNoise
 from ddssp.released import ReleaseError, from_bytes
@@ -101,6 +105,7 @@ FILES: dict[str, Callable[[], bytes]] = {
     "a member that is encrypted": lambda: sealed([("manifest.json", b"{}")], flags=1),
     "members larger than the file": overlapping,
     "a manifest nested too deeply": lambda: sealed([("manifest.json", b"[" * 10**6)]),
+    "a manifest of many empty lists": lambda: sealed([("manifest.json", b'{"format":[' + b"[]," * 10**6 + b"[]]}")]),
     "a manifest of one long number": lambda: sealed([("manifest.json", b'{"format":' + b"9" * 10**6 + b"}")]),
     "a thousand columns of many levels": lambda: edited(
         schema={"columns": {f"c{i}": {"kind": "ordinal", "levels": 65536} for i in range(1000)}}
@@ -134,6 +139,27 @@ def test_many_levels_do_not_take_the_memory_of_their_square() -> None:
     )
     got = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert int(got.stdout) < 200_000  # kB
+
+
+def test_a_manifest_of_empty_lists_is_refused_before_it_is_parsed() -> None:
+    """Parsed it takes 25 times its size."""
+    content = b'{"format":[' + b"[]," * 10**6 + b"[]]}"
+    tracemalloc.start()
+    try:
+        with pytest.raises(ReleaseError, match="more parts than any release"):
+            archive.manifest(content)
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_densest_manifest_of_many_columns_is_read() -> None:
+    """Short names, short numbers, measurements of all pairs: as many marks a byte as a release can have."""
+    names = [a + b for a in string.ascii_lowercase for b in string.ascii_lowercase][:400]
+    pairs = [{"clique": list(pair), "shape": [1, 1], "sigma": 1.0} for pair in combinations(names, 2)]
+    content = json.dumps({"encoding": names, "measurements": pairs}, indent=1).encode()
+    assert sum(map(content.count, (b"[", b"{", b",", b":"))) > archive.SPARSE
+    assert len(archive.manifest(content)["measurements"]) == len(pairs)
 
 
 SCHEMAS = {
