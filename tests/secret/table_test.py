@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from ddssp.frame import DataError
 from ddssp.secret import lines, table
+from ddssp.secret.engines import files
 
 
 def cells(path, columns=("a", "b")) -> list[dict]:
@@ -189,3 +190,23 @@ def test_parquet_cut_short(tmp_path):
     path.write_bytes(damaged)
     with pytest.raises(DataError):
         cells(path)
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_small_parquet_file_with_an_enormous_cell_is_refused_before_it_is_unpacked(tmp_path, monkeypatch, folder):
+    assert files.MAX_CHUNK <= 2**26
+    monkeypatch.setattr(files, "MAX_CHUNK", 2**22)
+    path = tmp_path / "d.parquet"
+    rows = pa.table({"a": pa.array(["x" * 2**23], pa.large_string()), "b": [1]})
+    pq.write_table(rows, path, compression="zstd")
+    assert path.stat().st_size < 2**14
+    with pytest.raises(DataError, match="column 'a' must hold numbers or short texts, got cells too long"):
+        next(iter(table.batches(tmp_path if folder else path, ("a", "b"))))
+    assert cells(path, ("b",)) == [{"b": 1}]
+
+
+def test_a_large_chunk_of_ordinary_cells_is_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MAX_CHUNK", 2**12)
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"a": [f"word {i}" for i in range(10_000)], "b": range(10_000)}), path, use_dictionary=False)
+    assert len(cells(path)) == 10_000

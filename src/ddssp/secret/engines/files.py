@@ -22,6 +22,9 @@ CSV = {".csv", ".tsv", ".txt"}
 AHEAD = 2
 """Batches that Arrow decodes ahead of the kernel."""
 
+MAX_CHUNK, MAX_CELL = 2**26, 2**12
+"""Bytes of a Parquet column chunk, and then on average of its cells, above which it is not unpacked."""
+
 T = TypeVar("T")
 
 
@@ -81,6 +84,7 @@ class File(Local):
             return
         with pq.ParquetFile(system.open_input_file(path), pre_buffer=True) as file:
             require(columns, file.schema_arrow.names)
+            require_small_cells(file.metadata, columns)
             total, done = max(file.metadata.num_rows, 1), 0
             for batch in ahead(file.iter_batches(batch_size=self._rows, columns=list(columns))):
                 yield batch.select(list(columns))
@@ -139,6 +143,9 @@ class DatasetRows(Local):
         import pyarrow.dataset as ds
 
         require(columns, self.names())
+        for fragment in self._dataset.get_fragments():
+            if isinstance(fragment, ds.ParquetFileFragment):
+                require_small_cells(fragment.metadata, columns)
         chosen = {c: ds.field((c,)) for c in columns}
         scanner = self._dataset.scanner(columns=chosen, batch_size=self._rows, batch_readahead=AHEAD, fragment_readahead=1)
         total, done = None, 0
@@ -147,6 +154,22 @@ class DatasetRows(Local):
             total = self._dataset.count_rows() if total is None else total
             done += batch.num_rows
             tell(done / total if total else 0.0)
+
+
+def require_small_cells(metadata: Any, columns: tuple[str, ...]) -> None:
+    """Refuses a Parquet file that says that a chosen column unpacks to cells no column of a schema has, before it is unpacked.
+
+    Edge cases: a value that a chunk's dictionary holds once, for many rows, counts once.
+    """
+    for i in range(metadata.num_columns):
+        path = metadata.schema.column(i).path
+        name = next((c for c in columns if path == c or path.startswith(f"{c}.")), None)
+        if name is None:
+            continue
+        for group in range(metadata.num_row_groups):
+            chunk = metadata.row_group(group).column(i)
+            if chunk.total_uncompressed_size > max(MAX_CHUNK, MAX_CELL * chunk.num_values):
+                raise DataError(f"column {name!r} must hold numbers or short texts, got cells too long to read; leave it out.")
 
 
 def require_no_credentials(path: str) -> None:
