@@ -76,7 +76,7 @@ class Release(Fits):
     contribution: Contribution | None = None
     provenance: Mapping[str, str] = field(default_factory=lambda: {"ddssp": ddssp.__version__})
 
-    @property
+    @cached_property
     def encoding(self) -> Encoding:
         """The centred encoding of its columns; through bins where the release holds tables."""
         return Encoding.centred(self.schema, tables=self.marginals is not None)
