@@ -1,7 +1,7 @@
 """How often 95 % intervals of moments releases cover: the exact-data coefficient (privacy part), the population's (total).
 
     python benchmarks/interval_coverage.py                           all parts that are not kept yet, and the report
-    python benchmarks/interval_coverage.py --only privacy:adult      one part: privacy, total or resampled, and a table
+    python benchmarks/interval_coverage.py --only privacy:adult      one part: privacy, held-out, total or resampled, and a table
     python benchmarks/interval_coverage.py --report                  the report alone, from what is kept
     python benchmarks/interval_coverage.py --releases 2000 --only privacy:rand    more releases, added to those kept
 
@@ -247,6 +247,13 @@ def adult(directory: Path) -> Design:
     return Design(held.schema, "income>50K", regressions, lambda _rng: held.train)
 
 
+def held_out(name: str, target: str, directory: Path) -> Design:
+    """A table that had no part in choosing the rule, on all its other columns."""
+    held = dataset(name, directory)
+    columns, n = len(held.schema.columns) - 1, held.train.num_rows
+    return Design(held.schema, target, {f"{name}, {target} on all {columns} columns, n = {n:,}": None}, lambda _rng: held.train)
+
+
 def resampled(design: Design) -> Design:
     """The same table as a population, of which rows are drawn with replacement."""
     import pyarrow as pa
@@ -260,8 +267,14 @@ def resampled(design: Design) -> Design:
     return replace(design, rows=rows)
 
 
+HELD_OUT = {"ACSincome-LIN": "PINCP", "ACSemployment": "ESR", "ACSmobility": "MIG"}
+
 SECTIONS = {
     "privacy": ("The exact-data coefficient: the privacy part alone", ""),
+    "held-out": (
+        "The same on tables that had no part in choosing the rule",
+        "The shares of the rule were chosen with other releases of the tables above in view, not of these.",
+    ),
     "total": ("The population's coefficient: the total, rows drawn anew from a linear model", ""),
     "resampled": (
         "The population's coefficient: the total, rows drawn with replacement from real data",
@@ -287,6 +300,7 @@ def parts(data: Path) -> dict[str, Callable[[], Design]]:
     """The work, by section and table."""
     tables = {"numbers": numbers, "mixed": mixed, "rand": rand_survey, "adult": partial(adult, data)}
     out = {f"privacy:{name}": make for name, make in tables.items()}
+    out |= {f"held-out:{name}": partial(held_out, name, target, data) for name, target in HELD_OUT.items()}
     out |= {f"total:{name}": tables[name] for name in ("numbers", "mixed")}
     return out | {f"resampled:{name}": tables[name] for name in ("rand", "adult")}
 
@@ -305,7 +319,7 @@ def run_part(part: str, make: Callable[[], Design], releases: int) -> None:
     for start in starts:
         how, began = circumstances(), time.perf_counter()
         drawn = resampled(design) if section == "resampled" else design
-        found = drawn.covered(range(start, start + CHUNK), truths, anew=section != "privacy")
+        found = drawn.covered(range(start, start + CHUNK), truths, anew=section not in {"privacy", "held-out"})
         seconds = (time.perf_counter() - began) / len(found)
         for (name, epsilon), tally in found.items():
             cell = {"part": part, "seed": start, "design": name, "epsilon": epsilon, "seconds": round(seconds, 2)}
