@@ -102,7 +102,7 @@ def test_the_threshold_is_fixed_on_the_pilot_runs_alone():
     rng = np.random.default_rng(4)
     zeros, ones = rng.normal(0, 1, 2000), rng.normal(1, 1, 2000)
     found = finding("x", zeros, ones, 1.0, pilot=500, alarm=0.01)
-    assert found.threshold == threshold(zeros[:500], ones[:500], 0.01)
+    assert found.threshold == threshold(zeros[:500], ones[:500])
     assert found.bound == lower_bound(zeros[500:], ones[500:], found.threshold, 0.01)
     assert found.runs == 1500
 
