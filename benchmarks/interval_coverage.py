@@ -1,7 +1,7 @@
 """How often 95 % intervals of moments releases cover: the exact-data coefficient (privacy part), the population's (total).
 
     python benchmarks/interval_coverage.py                           all parts that are not kept yet, and the report
-    python benchmarks/interval_coverage.py --only privacy:adult      one part: privacy, held-out, total or resampled, and a table
+    python benchmarks/interval_coverage.py --only privacy:adult      one part: privacy, held-out, total or resampled
     python benchmarks/interval_coverage.py --report                  the report alone, from what is kept
     python benchmarks/interval_coverage.py --releases 2000 --only privacy:rand    more releases, added to those kept
 
