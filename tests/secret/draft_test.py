@@ -56,10 +56,13 @@ def test_what_nobody_could_write_down_is_no_level():
 
 
 def test_dates_and_lists_are_left_out():
-    schema = drafted({"x": [1.5, 2.5], "d": [datetime.date(2020, 1, 1)] * 2, "l": [[1], [2]]})
+    """By the column's type; cells of a container without one are numbers and words."""
+    dates = [datetime.date(2020, 1, 1)] * 2
+    schema = drafted(pa.table({"x": [1.5, 2.5], "d": dates, "l": [[1], [2]]}))
     assert list(schema.columns) == ["x"]
     with pytest.raises(DataError, match="no column of numbers or text"):
-        drafted({"d": [datetime.date(2020, 1, 1)]})
+        drafted(pa.table({"d": dates}))
+    assert drafted({"d": dates}).columns["d"].levels == ("2020-01-01",)
 
 
 def test_a_file_names_the_dataset(tmp_path):

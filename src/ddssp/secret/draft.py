@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from ddssp.coding import as_float, plain
 from ddssp.column import printable
-from ddssp.frame import DataError
+from ddssp.frame import CELLS, DataError
 from ddssp.schema import Schema
 from ddssp.secret.table import batches, names
 
@@ -31,12 +31,20 @@ def draft(source: Any) -> Schema:
     """
     columns = tuple(names(source))
     table = pa.Table.from_batches(list(batches(source, columns)))
-    arrays = {c: plain(table.column(c)) for c in columns if printable(c)}
+    arrays = {c: _one_type(plain(table.column(c))) for c in columns if printable(c)}
     drafted = {c: _column(a) for c, a in arrays.items() if not (pa.types.is_nested(a.type) or pa.types.is_temporal(a.type))}
     if not drafted:
         raise DataError("the data has no column of numbers or text, so there is nothing to draft.")
     name = Path(source).stem if isinstance(source, str | Path) else "dataset"
     return Schema(name=name, columns=drafted)
+
+
+def _one_type(array: pa.Array) -> pa.Array:
+    """Cells without a type in common as text."""
+    if array.type != CELLS:
+        return array
+    number, word = array.flatten()
+    return pc.coalesce(plain(word), number.cast(pa.large_string()))
 
 
 def _column(array: pa.Array) -> dict[str, Any]:
