@@ -17,7 +17,7 @@ import secrets
 import sqlite3
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from fractions import Fraction
@@ -243,9 +243,8 @@ class Ledger:
     def _transaction(self) -> Iterator[Books]:
         """The books under the write lock; what is appended to them is committed on leaving without an error."""
         with self._opened() as connection:
-            if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
-                raise LedgerError(f"ledger must be where SQLite can keep a WAL, got {self.path}: use a local disk.")
-            connection.execute("BEGIN IMMEDIATE")
+            _patiently(lambda: _require_log(connection, self.path))
+            _patiently(lambda: connection.execute("BEGIN IMMEDIATE"))
             if _names(self.path) > 1:
                 raise LedgerError(_linked(self.path))
             _upgrade(connection)
@@ -264,10 +263,28 @@ class Ledger:
         uri = f"{self.path.as_uri()}?mode=rw"  # never creates the file
         try:
             with closing(sqlite3.connect(uri, uri=True, timeout=PATIENCE_S, isolation_level=None)) as connection:
-                _prepare(connection, self.path)
+                _patiently(lambda: _prepare(connection, self.path))
                 yield connection
         except sqlite3.Error as error:
             raise _translated(error, self.path) from error
+
+
+def _require_log(connection: sqlite3.Connection, path: Path) -> None:
+    if connection.execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
+        raise LedgerError(f"ledger must be where SQLite can keep a WAL, got {path}: use a local disk.")
+
+
+def _patiently(run: Callable[[], object]) -> None:
+    """None; run(), again while others hold the file: SQLite itself does not wait where a log is recovered or taken away."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        try:
+            run()
+            return
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                raise
+            time.sleep(0.01)
 
 
 def _books(connection: sqlite3.Connection) -> Books:
