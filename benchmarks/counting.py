@@ -9,8 +9,8 @@
     python benchmarks/counting.py all              # all of them; about 15 minutes on two idle cores, 3 GB of disk
 
 What each finds is kept in benchmarks/results/counting.json, and counting.md beside it is written anew from that. Ratios are
-taken within one run. Seconds are the best of several, of wall time and of processor time (all threads): on a busy machine the
-second is fairer.
+taken within one run. Seconds are the best of equally many runs for every contender, taken in turn, of wall time and of
+processor time (all threads and helper processes): on a busy machine the second is fairer. Memory is that of all processes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -33,17 +32,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from counting_report import circumstances, kept
+from counting_report import DUCKDB, GROUPING, MEMORY, NUMBA, PANDAS, circumstances, kept, promised
 from ddssp.encoding import Encoding, indicator
 from ddssp.schema import Schema
 from ddssp.secret import kernel
 from ddssp.secret.counts import Counts, Layout, partials
 from ddssp.secret.table import opened
+from measuring import best, timed, watched
 
 SIZES = [2, 2, 3, 5, 7, 9, 12, 16, 20, 24, 32, 41, 60, 80, 100]
 NAMES = [f"c{i}" for i in range(len(SIZES))]
 PAIRS = list(combinations(NAMES, 2))
 MILLION = 1_000_000
+TIMES = {"table": 5, "stream": 3, "spark": 2, "scale": 3}
+"""Runs of every contender, or of every number of rows, of which the best counts."""
 RESULTS = Path(__file__).parent / "results" / "counting.md"
 
 
@@ -57,16 +59,6 @@ def rows(n: int, seed: int = 0) -> pa.Table:
 def layout(sizes: list[int] = SIZES, names: list[str] = NAMES) -> Layout:
     schema = Schema(columns={name: {"kind": "categorical", "levels": m} for name, m in zip(names, sizes, strict=True)})
     return Layout.of(schema, Encoding(tuple(indicator(name, m) for name, m in zip(names, sizes, strict=True))))
-
-
-def best(run: Callable[[], object], times: int = 3) -> tuple[float, float]:
-    """Least wall and processor seconds."""
-    found = []
-    for _ in range(times):
-        wall, cpu = time.perf_counter(), time.process_time()
-        run()
-        found.append((time.perf_counter() - wall, time.process_time() - cpu))
-    return min(w for w, _ in found), min(c for _, c in found)
 
 
 def ours(table: pa.Table) -> Counts:
@@ -106,20 +98,19 @@ def table() -> dict[str, object]:
     frame = data.to_pandas()
     few = PAIRS[:: len(PAIRS) // 15]
     assert kernel.compiled() is not None, "numba is needed"
-    ours(data)
     lazy = pl.from_arrow(data).lazy()
-    seconds = {
-        "ours, numba": best(lambda: ours(data), 7),
-        "ours, numpy": best(lambda: in_numpy(data), 5),
-        "DuckDB, UNION ALL on its own table": best(lambda: in_duckdb(connection, "data"), 5),
-        "polars, all pairs at once": best(lambda: pl.collect_all([lazy.group_by(list(p)).len() for p in PAIRS]), 3),
-        "pandas crosstab (15 of the pairs, scaled)": tuple(
-            s * len(PAIRS) / len(few) for s in best(lambda: [pd.crosstab(frame[j], frame[k]) for j, k in few], 1)
-        ),
+    contenders = {
+        NUMBA: lambda: ours(data),
+        "ours, numpy": lambda: in_numpy(data),
+        DUCKDB: lambda: in_duckdb(connection, "data"),
+        "polars, all pairs at once": lambda: pl.collect_all([lazy.group_by(list(p)).len() for p in PAIRS]),
+        PANDAS: lambda: [pd.crosstab(frame[j], frame[k]) for j, k in few],
     }
+    seconds = best(contenders, TIMES["table"])
+    seconds[PANDAS] = tuple(s * len(PAIRS) / len(few) for s in seconds[PANDAS])
     exact = ours(data)
     assert sum(n for p, _, _, n in in_duckdb(connection, "data") if p == 7) == exact.n == MILLION
-    return {"seconds": seconds, "limit": limit(len(data))}
+    return {"seconds": seconds, "limit": limit(len(data)), "times": TIMES["table"]}
 
 
 def limit(n: int) -> list[float]:
@@ -129,8 +120,8 @@ def limit(n: int) -> list[float]:
     codes[...] = (np.random.default_rng(0).random(codes.shape) * np.array(SIZES)[:, None]).astype(codes.dtype)
     counted, memory = np.zeros(what.pairs.cells, np.int64), np.ones(2**27, np.uint8)
     assert fast is not None
-    chunks = best(lambda: [fast(codes, what.pairs, counted) for _ in range(20)], 5)
-    read = best(lambda: memory.view(np.uint64).sum(), 3)
+    parts = {"chunks": lambda: [fast(codes, what.pairs, counted) for _ in range(20)], "read": memory.view(np.uint64).sum}
+    chunks, read = best(parts, TIMES["table"]).values()
     return [c * n / (20 * codes.shape[1]) + r * n * len(SIZES) / len(memory) for c, r in zip(chunks, read, strict=True)]
 
 
@@ -164,19 +155,16 @@ def first(folder: Path, files: int) -> Iterator[Path]:
 
 
 def alone(what: str, *arguments: object) -> dict[str, float]:
-    """Seconds and peak memory of a count in a process of its own."""
+    """Seconds and peak memory of a count in a process of its own, its helpers included."""
     command = [sys.executable, __file__, "alone", what, *map(str, arguments), "--cores", str(len(os.sched_getaffinity(0)))]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+    printed, peak = watched(command)
+    return json.loads(printed.splitlines()[-1]) | {"MB": peak}
 
 
 def measured(run: Callable[[], object], **told: float) -> None:
     """Prints what one run took, for the process that asked, and what that process knew before."""
-    wall, cpu = time.perf_counter(), time.process_time()
-    run()
-    took = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
-    status = Path("/proc/self/status").read_text().splitlines()
-    peak = next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
-    print(json.dumps(took | {"MB": peak / 1024} | told))
+    wall, cpu = timed(run)
+    print(json.dumps({"wall": wall, "cpu": cpu} | told))
 
 
 def count_file(path: str) -> None:
@@ -194,14 +182,15 @@ def duckdb_file(path: str) -> None:
     measured(lambda: in_duckdb(duckdb.connect(), f"'{path}/*.parquet'"))
 
 
-STREAMED = {"ours, numba": "count_file", "DuckDB, UNION ALL": "duckdb_file"}
+STREAMED = {NUMBA: "count_file", "DuckDB, UNION ALL": "duckdb_file"}
 
 
 def stream(millions: int = 20) -> dict[str, object]:
     with parquet(millions) as path:
-        found = {name: [alone(what, path) for _ in range(2)] for name, what in STREAMED.items()}
-    seconds = {name: [min(f[key] for f in runs) for key in ("wall", "cpu")] for name, runs in found.items()}
-    return {"rows": millions, "seconds": seconds, "MB": {name: max(f["MB"] for f in runs) for name, runs in found.items()}}
+        rounds = [{name: alone(what, path) for name, what in STREAMED.items()} for _ in range(TIMES["stream"])]
+    seconds = {name: [min(found[name][key] for found in rounds) for key in ("wall", "cpu")] for name in STREAMED}
+    memory = {name: max(found[name]["MB"] for found in rounds) for name in STREAMED}
+    return {"rows": millions, "seconds": seconds, "MB": memory, "times": TIMES["stream"]}
 
 
 def scale(millions: int = 200) -> dict[str, object]:
@@ -212,7 +201,7 @@ def scale(millions: int = 200) -> dict[str, object]:
         disk = sum(f.stat().st_size for f in folder.iterdir()) / 2**20
         for m in steps:
             with first(folder, m) as path:
-                found = [alone("count_file", path) for _ in range(5 if m < 50 else 2)]
+                found = [alone("count_file", path) for _ in range(TIMES["scale"])]
             out[m] = {
                 "wall": min(f["wall"] for f in found),
                 "cpu": min(f["cpu"] for f in found),
@@ -220,7 +209,7 @@ def scale(millions: int = 200) -> dict[str, object]:
             }
             print(m, json.dumps(out[m]), file=sys.stderr, flush=True)
     slope = {k: float(np.polyfit(np.log(steps), np.log([out[m][k] for m in steps]), 1)[0]) for k in ("wall", "cpu")}
-    return {"steps": out, "exponent": slope, "disk MB": disk}
+    return {"steps": out, "exponent": slope, "disk MB": disk, "times": TIMES["scale"]}
 
 
 def spark(millions: int = 1) -> dict[str, object]:
@@ -246,17 +235,21 @@ def spark(millions: int = 1) -> dict[str, object]:
         def mapped() -> Counts:
             return Counts.of(SparkRows(data).folded(tuple(NAMES), fold), what)
 
-        first, _ = best(mapped, 1)
-        mine, _ = best(mapped, 4)
-        found: list[list] = []
-        theirs, _ = best(lambda: found.append(session.sql(query).collect()), 2)
-        assert len(found[-1]) == sum(int((cells > 0).sum()) for cells in mapped().pair.values())
+        def grouped() -> None:
+            found[:] = session.sql(query).collect()
+
+        found: list = []
+        table = rows(millions * MILLION)
+        starting = timed(mapped)
+        contenders = {"ours, mapInArrow": mapped, GROUPING: grouped, MEMORY: lambda: ours(table)}
+        seconds = best(contenders, TIMES["spark"]) | {"ours, mapInArrow, the first pass (once)": starting}
+        assert len(found) == sum(int((cells > 0).sum()) for cells in mapped().pair.values())
     with parquet(LARGER * millions) as path:
         more = SparkRows(session.read.parquet(str(path)))
-        larger, _ = best(lambda: Counts.of(more.folded(tuple(NAMES), fold), what), 2)
+        (larger, _) = best({"": lambda: Counts.of(more.folded(tuple(NAMES), fold), what)}, TIMES["spark"])[""]
     session.stop()
-    seconds = {"ours, mapInArrow": (mine, None), "ours, the first pass": (first, None), "Spark, grouping sets": (theirs, None)}
-    return {"rows": millions, "seconds": seconds, "settings": SPARK, "larger": {"rows": LARGER * millions, "wall": larger}}
+    larger_rows = {"rows": LARGER * millions, "wall": larger}
+    return {"rows": millions, "seconds": seconds, "settings": SPARK, "larger": larger_rows, "times": TIMES["spark"]}
 
 
 LARGER = 10
@@ -323,9 +316,11 @@ def main() -> None:
         ALONE[given.more[0]](*given.more[1:])
         return
     for what in MEASURED if given.what == "all" else [given.what]:
-        before = circumstances(what, sys.argv[2:])
+        before, start = circumstances(what, sys.argv[2:]), time.monotonic()
         sized = {"millions": given.rows} if given.rows and what in ("stream", "spark", "scale") else {}
         print(kept(what, before | json.loads(json.dumps(MEASURED[what](**sized))), given.output), flush=True)
+        print(f"{what}: {time.monotonic() - start:.0f} s in all", file=sys.stderr, flush=True)
+    print(promised(given.output))
 
 
 if __name__ == "__main__":
