@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from importlib.util import find_spec
@@ -84,6 +85,37 @@ def test_numba_that_does_not_load_is_told(tmp_path):
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
     assert done.stdout == "None\n"
     assert "numba is installed but does not load (AttributeError); numpy counts the same" in done.stderr
+
+
+LONG_PASS = """
+import numpy as np
+from ddssp.secret import kernel
+import ddssp
+kernel.EARNED = 0
+schema = ddssp.Schema(columns={c: {'kind': 'categorical', 'levels': 3} for c in 'abc'})
+data = {c: np.zeros(100, int) for c in 'abc'}
+made = ddssp.release(data, schema, epsilon=1, delta=1e-6)
+print(made.private, kernel._kernel() is not None)
+"""
+NOWHERE = "numba can keep its compiled code nowhere and compiles anew; set NUMBA_CACHE_DIR to a folder that can be written."
+
+
+@numba
+@pytest.mark.parametrize("when", ["before it compiles", "while it compiles"])
+def test_a_release_is_made_where_numba_can_keep_nothing(tmp_path, when):
+    """A file where the folder should be is a folder that nobody can write, root included."""
+    blocked = tmp_path / "blocked"
+    blocked.write_text("")
+    environment = os.environ | {"NUMBA_CACHE_DIR": str(blocked), "NUMBA_CACHE_LOCATOR_CLASSES": "UserProvidedCacheLocator"}
+    script = LONG_PASS
+    if when == "while it compiles":
+        folder = tmp_path / "cache"
+        environment["NUMBA_CACHE_DIR"] = str(folder)
+        lost = f"import shutil; kernel._kernel(); shutil.rmtree({str(folder)!r}); open({str(folder)!r}, 'w').close()"
+        script = script.replace("kernel.EARNED = 0", f"kernel.EARNED = 0\n{lost}")
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout == "True True\n", done.stderr
+    assert done.stderr.count(NOWHERE) == 1
 
 
 def test_codes_are_as_small_as_can_be():

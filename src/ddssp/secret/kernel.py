@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from itertools import combinations, pairwise
-from typing import Any
+from typing import Any, cast
 from warnings import warn
 
 import numpy as np
@@ -100,26 +100,53 @@ def _kernel() -> Any:
         warn(f"numba is installed but does not load ({type(error).__name__}); numpy counts the same, slower.", stacklevel=2)
         return None
 
-    @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator, unused-ignore]
-    def kernel(codes, sizes, left, right, start, first, last, tables):  # type: ignore[no-untyped-def]
-        p = first
-        while p < last:
-            a, b, m = codes[left[p]], codes[right[p]], np.uint32(sizes[right[p]])
-            table = tables[start[p] : start[p + 1]]
-            if p + 1 < last and left[p + 1] == left[p]:  # two tables in turn: no increment waits for the one before
-                c, o = codes[right[p + 1]], np.uint32(sizes[right[p + 1]])
-                other = tables[start[p + 1] : start[p + 2]]
-                for i in range(codes.shape[1]):
-                    level = np.uint32(a[i])
-                    table[level * m + np.uint32(b[i])] += 1
-                    other[level * o + np.uint32(c[i])] += 1
-                p += 2
-            else:
-                for i in range(codes.shape[1]):
-                    table[np.uint32(a[i]) * m + np.uint32(b[i])] += 1
-                p += 1
+    return _kept(njit)
+
+
+def _kept(njit: Any) -> Callable[..., None]:
+    """The compiled kernel, kept on disk for the next process; where nothing can be kept, compiled for this one alone."""
+    plain = njit(nogil=True)(_increments)
+    try:
+        cached = njit(nogil=True, cache=True)(_increments)
+    except RuntimeError:  # numba finds no folder that it can write
+        _warn_of_no_cache()
+        return cast("Callable[..., None]", plain)
+
+    def kernel(*given: Any) -> None:
+        try:
+            cached(*given)
+        except OSError:  # of the folder, when it compiles, before it has added anything
+            _warn_of_no_cache()
+            plain(*given)
 
     return kernel
+
+
+def _warn_of_no_cache() -> None:
+    sentence = (
+        "numba can keep its compiled code nowhere and compiles anew; set NUMBA_CACHE_DIR to a folder that can be written."
+    )
+    warn(sentence, stacklevel=2)
+
+
+def _increments(codes, sizes, left, right, start, first, last, tables):  # type: ignore[no-untyped-def]
+    """None; one increment for each row and each pair from `first` up to `last`. Compiled by numba, never run as it stands."""
+    p = first
+    while p < last:
+        a, b, m = codes[left[p]], codes[right[p]], np.uint32(sizes[right[p]])
+        table = tables[start[p] : start[p + 1]]
+        if p + 1 < last and left[p + 1] == left[p]:  # two tables in turn: no increment waits for the one before
+            c, o = codes[right[p + 1]], np.uint32(sizes[right[p + 1]])
+            other = tables[start[p + 1] : start[p + 2]]
+            for i in range(codes.shape[1]):
+                level = np.uint32(a[i])
+                table[level * m + np.uint32(b[i])] += 1
+                other[level * o + np.uint32(c[i])] += 1
+            p += 2
+        else:
+            for i in range(codes.shape[1]):
+                table[np.uint32(a[i]) * m + np.uint32(b[i])] += 1
+            p += 1
 
 
 def is_loaded() -> bool:
