@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -198,6 +199,20 @@ def test_progress_is_a_share_and_never_a_number_of_rows(sources):
         assert shares == sorted(shares), name
         assert (shares[0], shares[-1]) == (0.0, 1.0), name
         assert {what for what, _ in told} == {"counting", "measuring blocks", "done"}
+
+
+ESTIMATED = ("lazy polars of a file", "DuckDB relation", "DuckDB on Parquet", "DuckDB on a folder", "SQL on pandas")
+
+
+@pytest.mark.parametrize("name", ESTIMATED)
+def test_progress_follows_what_the_plan_of_a_query_expects(sources, name):
+    data, engine = sources[name]
+    told = []
+    rows = sum(b.num_rows for b in opened(data, replace(engine, batch_rows=150)).batches(("age", "plan"), told.append))
+    assert rows == ROWS
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    assert sum(0.05 < share < 0.95 for share in told) > 2, told
 
 
 def test_a_folder_without_files_and_a_place_that_is_none(tmp_path):

@@ -18,11 +18,12 @@ from scipy import stats
 import ddssp
 from ddssp.curate import curate, plan
 from ddssp.experiments.noise import NoNoise, SeededNoise
+from ddssp.engine import Engine
 from ddssp.frame import DataError
 from ddssp.privacy.contribution import Contribution
 from ddssp.schema import Schema
 from ddssp.secret.people import People
-from ddssp.secret.table import batches
+from ddssp.secret.table import batches, opened
 
 SCHEMA = Schema(
     unit="patient",
@@ -32,7 +33,7 @@ MECHANISMS = ("moments", "aim", "task")
 
 
 def people(data, k: int, column: str = "who") -> People:
-    return People(lambda columns: batches(data, columns), Contribution(column=column, rows=k))
+    return People(lambda columns, _tell: batches(data, columns), Contribution(column=column, rows=k))
 
 
 def kept(data, k: int, columns: tuple[str, ...] = ("who", "row")) -> list[dict]:
@@ -50,6 +51,14 @@ def test_of_each_person_all_rows_or_k_are_kept_in_order(who, k):
     assert Counter(r["who"] for r in got) == expected
     assert [r["row"] for r in got] == sorted(r["row"] for r in got)
     assert all(who[r["row"]] == r["who"] for r in got)
+
+
+def test_both_passes_tell_what_share_was_read():
+    source, told = opened(pa.table(table(["a", "b"] * 50)), Engine(batch_rows=10)), []
+    found = People(source.batches, Contribution(column="who", rows=1), told.append)
+    assert told == [i / 10 for i in range(1, 11)]
+    assert sum(b.num_rows for b in found.batches(("row",), told.append)) == 2
+    assert told == [i / 10 for i in range(1, 11)] * 2
 
 
 def test_batches_of_any_size_give_the_same_people(tmp_path):

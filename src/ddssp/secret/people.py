@@ -24,9 +24,10 @@ from ddssp.coding import plain
 from ddssp.frame import CELLS, DataError
 from ddssp.privacy.contribution import Contribution
 from ddssp.secret.counts import Secret
+from ddssp.secret.engines import Tell, quiet
 
-Read = Callable[[tuple[str, ...]], Iterable[pa.RecordBatch]]
-"""Columns → the record batches of the data, from the beginning."""
+Read = Callable[[tuple[str, ...], Tell], Iterable[pa.RecordBatch]]
+"""Columns → the record batches of the data, from the beginning; the share that was read is told."""
 
 NOBODY = -1
 
@@ -38,23 +39,23 @@ class People(Secret):
     people in the same order, or they fail: a source that changes its order would give one person's places to another.
     """
 
-    def __init__(self, read: Read, contribution: Contribution) -> None:
+    def __init__(self, read: Read, contribution: Contribution, tell: Tell = quiet) -> None:
         self._read, self._column = read, contribution.column
         self._codes: dict[Hashable, int] = {}
         self._chosen = _Smallest(contribution.rows)
         seen, start = hashlib.blake2b(), 0
-        for batch in read((self._column,)):
+        for batch in read((self._column,), tell):
             codes = self._coded(batch.column(0), grow=True)
             seen.update(codes.tobytes())
             self._chosen.add(codes, np.frombuffer(os.urandom(8 * len(codes)), np.uint64), start)
             start += len(codes)
         self._seen, self._rows = seen.digest(), self._chosen.rows()
 
-    def batches(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
+    def batches(self, columns: tuple[str, ...], tell: Tell = quiet) -> Iterator[pa.RecordBatch]:
         """The kept records of `columns`, in the data's order."""
         wanted = columns if self._column in columns else (*columns, self._column)
         seen, start = hashlib.blake2b(), 0
-        for batch in self._read(wanted):
+        for batch in self._read(wanted, tell):
             seen.update(self._coded(batch.column(self._column), grow=False).tobytes())
             first, last = np.searchsorted(self._rows, [start, start + batch.num_rows])
             yield batch.select(list(columns)).take(pa.array(self._rows[first:last] - start))

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ddssp.secret.counts import Secret
 
 Tell = Callable[[float], None]
-"""Called with the share of the pass that is done: of bytes, row groups or tasks, never a number of rows."""
+"""Called with the share of the pass that is done: of bytes, batches or tasks, never a number of rows."""
 
 Fold = Callable[[Iterable[pa.RecordBatch]], Iterable[NDArray[np.int64]]]
 """Batches → vectors whose sum over all batches is wanted, each beginning with the number of its rows. It holds nothing secret,
@@ -85,6 +85,16 @@ def ahead(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         while (batch := coming.result()) is not None:
             coming = reader.submit(next, stream, None)
             yield batch
+
+
+def followed(batches: Iterable[pa.RecordBatch], expected: int, tell: Tell) -> Iterator[pa.RecordBatch]:
+    """The batches; meanwhile the share of the `expected` rows (0: nobody knows) is told, and 1 only when all were read."""
+    done = 0
+    for batch in batches:
+        yield batch
+        done += batch.num_rows
+        tell(min(done / expected, 0.99) if expected else 0.0)
+    tell(1.0)
 
 
 def cut(batches: Iterable[Any], rows: int) -> Iterator[pa.RecordBatch]:

@@ -6,6 +6,7 @@ fails is known to whoever sees the exit code. A query that casts should say TRY_
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,8 +14,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from ddssp.frame import DataError, at_least_one, require
-from ddssp.secret.engines import Local, Source, Tell, quiet
+from ddssp.secret.engines import Local, Source, Tell, followed, quiet, stamps
 from ddssp.secret.engines.files import File
+
+_ESTIMATE = re.compile(r"~([\d,]+) row", re.IGNORECASE)
 
 DATABASES = {".duckdb", ".ddb"}
 
@@ -26,18 +29,24 @@ class Relation(Local):
 
     engine = "duckdb"
 
-    def __init__(self, relation: Any, batch_rows: int, under: Source | None = None) -> None:
-        self._relation, self._rows, self._under = relation, batch_rows, under
+    def __init__(self, relation: Any, batch_rows: int, under: Source | None = None, known: Callable[[], int] = int) -> None:
+        self._relation, self._rows, self._under, self._known = relation, batch_rows, under, known
 
     def names(self) -> list[str]:
         return list(self._relation.columns)
 
     def stamp(self) -> Hashable:
-        return None if self._under is None else self._under.stamp()
+        """That of `data`, and of the files that the query names."""
+        return None if self._under is None else self._under.stamp(), stamps.of_query(_guarded(self._relation.sql_query))
 
     def batches(self, columns: tuple[str, ...], tell: Tell = quiet) -> Iterator[pa.RecordBatch]:
         require(columns, self.names())
-        return at_least_one(self._stream(columns), columns)
+        return followed(at_least_one(self._stream(columns), columns), self._expected(), tell)
+
+    def _expected(self) -> int:
+        """Rows of the longest step of the plan, as DuckDB estimates them before, or as files say; 0 where neither does."""
+        found = _ESTIMATE.findall(_guarded(self._relation.explain))
+        return max(_guarded(self._known), *(int(rows.replace(",", "")) for rows in found), 0)
 
     def _stream(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         chosen = ", ".join('"' + c.replace('"', '""') + '"' for c in columns)
@@ -62,8 +71,8 @@ def queried(under: Source, sql: str, batch_rows: int) -> Relation:
     connection = duckdb.connect()
     columns = tuple(under.names())
     if isinstance(under, File) and not under.is_csv:
-        connection.register("data", under.dataset())
-        return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under)
+        connection.register("data", dataset := under.dataset())
+        return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under, dataset.count_rows)
     table = pa.Table.from_batches(list(under.batches(columns)))
     connection.register("data", pa.table({c: _text(table.column(c)) for c in columns}))
     return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under)

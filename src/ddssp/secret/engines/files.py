@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from ddssp.frame import DataError, at_least_one, require
 from ddssp.secret import lines
-from ddssp.secret.engines import Local, Tell, ahead, cut, quiet
+from ddssp.secret.engines import Local, Tell, ahead, cut, quiet, stamps
 
 CSV = {".csv", ".tsv", ".txt"}
 
@@ -138,6 +138,9 @@ class DatasetRows(Local):
 
     def names(self) -> list[str]:
         return list(self._dataset.schema.names)
+
+    def stamp(self) -> Hashable:
+        return stamps.of_dataset(self._dataset)
 
     def batches(self, columns: tuple[str, ...], tell: Tell = quiet) -> Iterator[pa.RecordBatch]:
         import pyarrow.dataset as ds

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow as pa
 
 from ddssp import frame
 from ddssp.frame import at_least_one, require
-from ddssp.secret.engines import Local, Tell, cut, quiet
+from ddssp.secret.engines import Local, Tell, cut, followed, quiet, stamps
 from ddssp.secret.engines.files import DatasetRows
 
 
@@ -44,10 +45,22 @@ class Lazy(Local):
     def names(self) -> list[str]:
         return frame.names(self._data)
 
+    def stamp(self) -> Hashable:
+        return stamps.of_polars(self._data)
+
     def batches(self, columns: tuple[str, ...], tell: Tell = quiet) -> Iterator[pa.RecordBatch]:
         require(columns, self.names())
         chosen = self._data.select(list(columns))
-        yield from cut(at_least_one(_collected(chosen, columns, self._rows), columns), self._rows)
+        collected = at_least_one(_collected(chosen, columns, self._rows), columns)
+        yield from followed(cut(collected, self._rows), _expected(self._data), tell)
+
+
+def _expected(data: Any) -> int:
+    """Rows that the scans of a lazy frame's plan read, as polars estimates them before; 0 where it does not."""
+    try:
+        return sum(map(int, re.findall(r"ESTIMATED ROWS: (\d+)", data.explain(optimized=False))))
+    except Exception:  # a plan that fails will do so when it is collected, and is told there
+        return 0
 
 
 def _collected(chosen: Any, columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
