@@ -17,8 +17,12 @@ from ddssp.secret.counts import Counts, Secret
 from ddssp.secret.noise import Noise
 from ddssp.secret.rows import Rows
 
-SCORE_GRID = 2**10
-"""Scores of a selection are rounded to 1/1024; the rounding is in their sensitivity."""
+SCORE_GRID, WEIGHT_GRID = 2**8, 2**12
+"""Estimates and penalties of a selection are rounded to 1/256 of a record, weights to 1/4096 of the largest. Both are public,
+and what is made of them and of counts is an exact integer."""
+
+LARGEST_ESTIMATE = 2**50
+"""Records that an estimated marginal may add up to, so that distances to it stay within 64 bits."""
 
 SAFE = 2**62
 """Answers are clipped to 62 bits before noise is added; clipping never moves neighbours further apart."""
@@ -54,12 +58,14 @@ class Vault(Secret):
 
     def select(self, candidates: Discrepancy, epsilon: float) -> int:
         self._debit(selection_rho(epsilon))
-        scores = candidates.weights * (self._distances(candidates) - candidates.penalties)
-        grid = np.clip(np.rint(scores * SCORE_GRID), -SAFE, SAFE).astype(np.int64)
-        # One record moves an L1 distance by at most 1; rounding moves the difference of two scores by at most one step more.
+        weights = np.rint(candidates.weights * (WEIGHT_GRID / candidates.weights.max())).astype(np.int64)
+        penalties = np.rint(candidates.penalties * SCORE_GRID).astype(np.int64)
+        # One record moves a distance by at most SCORE_GRID steps, and nothing is rounded after it. Python's integers are exact.
+        scores = weights.astype(object) * (self._distances(candidates) - penalties)
+        sensitivity = WEIGHT_GRID * SCORE_GRID
         # The quotient is taken up by one step, so that its own rounding never makes the scale too small for the charge.
-        sensitivity = math.ceil(float(candidates.weights.max()) * SCORE_GRID) + 1
-        return self._noise.noisy_max(grid, math.nextafter(2 * sensitivity / epsilon, math.inf))
+        scale = math.nextafter(2 * sensitivity / epsilon, math.inf)
+        return self._noise.noisy_max(np.clip(scores, -SAFE, SAFE).astype(np.int64), scale)
 
     def residuals(self, asked: Residuals) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
         if self._rows is None:
@@ -127,24 +133,30 @@ class Vault(Secret):
     def _numbers(self) -> dict[str | None, int]:
         return {b.column: i for i, b in enumerate(self._counts.layout.numbers)}
 
-    def _distances(self, candidates: Discrepancy) -> NDArray[np.float64]:
-        """L1 distance between exact and estimated marginals of each candidate."""
+    def _distances(self, candidates: Discrepancy) -> NDArray[np.int64]:
+        """L1 distance between exact and estimated marginals of each candidate, in steps of 1/SCORE_GRID."""
         estimate = candidates.estimate
         starts = np.cumsum([0, *(a.size for a in estimate.domain)])[:-1]
-        cells = np.abs(self._exact_burt - estimate.burt)
-        l1 = np.add.reduceat(np.add.reduceat(cells, starts, 0), starts, 1)
+        if not _by_block(np.abs(estimate.burt), starts).max() <= LARGEST_ESTIMATE:
+            raise ValueError(f"an estimated marginal must be finite and add up to {LARGEST_ESTIMATE:.3g} records at most.")
+        l1 = _by_block(np.abs(self._exact_burt - np.rint(estimate.burt * SCORE_GRID).astype(np.int64)), starts)
         place = {name: i for i, name in enumerate(estimate.domain.names)}
         return np.array([l1[place[c[0]], place[c[-1]]] for c in candidates.cliques])
 
     @cached_property
-    def _exact_burt(self) -> NDArray[np.float64]:
+    def _exact_burt(self) -> NDArray[np.int64]:
+        """All tables of counts, in steps of 1/SCORE_GRID."""
         names = [name for name, _ in self._counts.layout.tables]
-        blocks = [[self._table(j, k) for k in names] for j in names]
-        return np.block(blocks).astype(np.float64)
+        return np.block([[self._table(j, k) for k in names] for j in names]).astype(np.int64) * SCORE_GRID
 
     def _wide(self, counts: NDArray[np.int64]) -> NDArray[Any]:
         """Counts, as Python's integers where sums over this many records could outgrow 64 bits."""
         return counts.astype(object) if self._counts.n >= WIDE else counts
+
+
+def _by_block(cells: NDArray[Any], starts: NDArray[np.intp]) -> NDArray[Any]:
+    """Sums of the cells of each table."""
+    return np.asarray(np.add.reduceat(np.add.reduceat(cells, starts, 0), starts, 1))
 
 
 def _alike(queries: Sequence[Query], scales: Sequence[float]) -> Iterator[tuple[list[Query], float]]:
