@@ -21,6 +21,7 @@ from ddssp.experiments.product import product
 from ddssp.experiments.protocol import DELTA, LINEAR, LOGISTIC
 from ddssp.experiments.ssp import ssp, ssp_tight
 from ddssp.privacy.budget import rho_of
+from ddssp.secret.noise import OpenDPNoise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,6 +161,12 @@ METHODS = {
         Method(name="task", cost=8, label="task (ours)", fit=_product("task")),
         Method(name="auto", cost=8, label="auto (ours)", fit=_product("auto")),
         Method(
+            name="auto-opendp",
+            cost=8,
+            label="auto (ours), OpenDP's noise",
+            fit=_timed(lambda p, t: product(p, "auto", epsilon=t.epsilon, noise=OpenDPNoise())),
+        ),
+        Method(
             name="diffprivlib",
             cost=20,
             label="diffprivlib",
@@ -170,11 +177,14 @@ METHODS = {
 PEERS = ("diffprivlib",)
 """Methods that need an environment of their own."""
 
+CHECKS = ("auto-opendp",)
+"""Methods that only show that another gives the same with the product's noise; they cannot be repeated."""
+
 
 def chosen(names: list[str] | None) -> tuple[Method, ...]:
-    """The methods by name; all that run in this environment where none is named."""
+    """The methods by name; where none is named, all that run in this environment and can be repeated."""
     if not names:
-        return tuple(m for m in METHODS.values() if m.name not in PEERS)
+        return tuple(m for m in METHODS.values() if m.name not in PEERS + CHECKS)
     unknown = [n for n in names if n not in METHODS]
     if unknown:
         raise ValueError(f"methods must be among {', '.join(METHODS)}, got {unknown[0]!r}.")
