@@ -19,7 +19,7 @@ def reproduce(
     output: Annotated[Path, typer.Option("--output", "-o", help="Folder for runs, figures and page.")] = Path("results"),
     protocol: Annotated[str, typer.Option(help="paper: as the paper did; ours: with an intercept, 20 trials.")] = "paper",
     datasets: Annotated[str, typer.Option(help="Names, separated by commas; default: all.")] = "",
-    methods: Annotated[str, typer.Option(help="Names, separated by commas; default: all but diffprivlib and auto-opendp.")] = "",
+    methods: Annotated[str, typer.Option(help="Names, separated by commas; default: all but diffprivlib, auto-opendp.")] = "",
     epsilons: Annotated[str, typer.Option(help="Budgets ε, separated by commas; default: the paper's five.")] = "",
     trials: Annotated[int | None, typer.Option(help="Trials per cell; default: 5, or 20 with our protocol.", min=1)] = None,
     model_size: Annotated[float, typer.Option(help="MB that AIM's graphical model may take (the paper: 200).", min=0.01)] = 8.0,
