@@ -17,8 +17,8 @@ from scipy import stats
 
 import ddssp
 from ddssp.curate import curate, plan
-from ddssp.experiments.noise import NoNoise, SeededNoise
 from ddssp.engine import Engine
+from ddssp.experiments.noise import NoNoise, SeededNoise
 from ddssp.frame import DataError
 from ddssp.privacy.contribution import Contribution
 from ddssp.schema import Schema

@@ -62,7 +62,7 @@ def released(data, mechanism: str, target: str | None = None, engine: Engine | N
 
 
 @pytest.mark.slow
-def test_in_this_process(tmp_path, monkeypatch):
+def test_in_this_process(tmp_path, monkeypatch, capfd):
     """One Spark for all of it, since starting one takes longer than the rest."""
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", QUICK)
     path = tmp_path / "d.parquet"
@@ -70,7 +70,6 @@ def test_in_this_process(tmp_path, monkeypatch):
     source = opened(path, Engine(master="local[2,4]"))
     session = source._data.sparkSession
     try:
-        session.sparkContext.setLogLevel("OFF")
         for name, value in SMALL.items():
             session.conf.set(name, value)
         rows = session.read.parquet(str(path))
@@ -82,6 +81,7 @@ def test_in_this_process(tmp_path, monkeypatch):
             _no_retry_counts_twice(frame)
         _progress_is_the_share_of_tasks(frame, monkeypatch)
         _a_pass_that_fails_costs_nothing(frame, tmp_path)
+        assert "4711" not in "".join(capfd.readouterr())
         _people_too(frame)
         _a_file_that_changes(path, session)
         _refusals(frame, tmp_path)
@@ -178,10 +178,33 @@ def _refusals(frame, tmp_path):
         opened(tmp_path / "d.csv", Engine(kind="spark"))
     with pytest.raises(DataError, match="does not exist"):
         opened(tmp_path / "none.parquet", Engine(kind="spark"))
+    pq.write_table(table(), tmp_path / "d.parquet")
+    with pytest.raises(DataError, match=r"must be 'local\[2,4\]', where .* already, got 'local\[1\]'; leave it out"):
+        opened(tmp_path / "d.parquet", Engine(master="local[1]"))
     with pytest.raises(DataError, match="a Spark frame, which engine arrow does not read"):
         opened(frame, Engine(kind="arrow"))
     with pytest.raises(DataError, match=r"column 'plan\.b' of the schema is absent"):
         released(frame.select("age", "grade", "sick"), "moments")
+
+
+@pytest.mark.parametrize(
+    "master", ["spark://127.0.0.1:{}", "spark://nowhere.invalid:7077", "spark://127.0.0.1:{0},127.0.0.1:{0}"]
+)
+def test_a_master_that_does_not_answer_is_told_in_one_sentence_and_soon(tmp_path, master):
+    pq.write_table(table(), tmp_path / "d.parquet")
+    start = time.monotonic()
+    with pytest.raises(
+        DataError, match=r"^master must be a Spark that runs, got 'spark://.*', where nothing answers; start it"
+    ):
+        opened(tmp_path / "d.parquet", Engine(master=master.format(free_port())))
+    assert time.monotonic() - start < 15
+
+
+@pytest.mark.parametrize("master", ["host:7077", "spark://host", "local[", "http://host:1", "spark://host:1/x"])
+def test_a_master_that_is_none(tmp_path, master):
+    pq.write_table(table(), tmp_path / "d.parquet")
+    with pytest.raises(DataError, match=r"^master must be local\[\*\], spark://host:port, yarn or k8s://…, got '"):
+        opened(tmp_path / "d.parquet", Engine(master=master))
 
 
 DRIVER = """

@@ -56,7 +56,7 @@ def _spark(data: Any, engine: Engine) -> Source:
         return spark.SparkRows(data)
     if not isinstance(data, str | Path):
         raise DataError(f"engine spark reads Spark frames and Parquet files, got {type(data).__name__}.")
-    return spark.read(str(data), engine.master or "local[*]", engine.batch_rows)
+    return spark.read(str(data), engine.master, engine.batch_rows)
 
 
 def _duckdb(under: Source, sql: str, batch_rows: int) -> Source:

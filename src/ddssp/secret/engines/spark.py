@@ -7,6 +7,8 @@ Spark gives up, there is no answer. The driver never sees a row, but in passes t
 from __future__ import annotations
 
 import os
+import re
+import socket
 import sys
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
@@ -28,6 +30,12 @@ FAN_IN = 32
 
 POLL = 0.5
 """Seconds between two looks at how many tasks are done."""
+
+PATIENCE = 5.0
+"""Seconds that a master has to answer."""
+
+MASTERS = r"local|local\[(\d+|\*)(, *\d+)?\]|local-cluster\[[\d, ]+\]|spark://[^/]+:\d+(,[^/,]+:\d+)*|yarn|k8s://.+"
+"""How places where Spark runs are written."""
 
 T = TypeVar("T")
 
@@ -74,8 +82,8 @@ class SparkRows(Secret):
         return _guarded(lambda: self._data.select(*quoted).toDF(*(f"c{i}" for i in range(len(columns)))))
 
 
-def read(path: str, master: str, batch_rows: int) -> SparkRows:
-    """A Parquet file or folder, read by a Spark of this process's own."""
+def read(path: str, master: str | None, batch_rows: int) -> SparkRows:
+    """A Parquet file or folder, read by the Spark of this process."""
     from ddssp.secret.engines.files import CSV, require_no_credentials
 
     require_no_credentials(path)
@@ -85,27 +93,67 @@ def read(path: str, master: str, batch_rows: int) -> SparkRows:
         )
     if "://" not in path and not Path(path).exists():
         raise DataError(f"data file {path!r} does not exist.")
-    return SparkRows(_guarded(lambda: session(master, batch_rows).read.parquet(path)))
+    spark = session(master, batch_rows)
+    return SparkRows(_guarded(lambda: spark.read.parquet(path)))
 
 
-def session(master: str, batch_rows: int) -> Any:
-    """The running Spark, or a new one at `master`."""
+def session(master: str | None, batch_rows: int) -> Any:
+    """The Spark that runs in this process, with the settings it has, or a new one at `master`, by default on all cores here.
+
+    Guarantees: a new one logs nothing, since a task that fails is logged with its message, which may quote a cell.
+    """
     try:
         from pyspark.sql import SparkSession
     except ImportError:
         raise DataError("engine spark needs pyspark and Java: pip install 'ddssp[spark]'.") from None
+    if (running := SparkSession.getActiveSession()) is not None:
+        return _same(running, master)
+    master = master or "local[*]"
+    _require_master(master)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    settings = {
+    builder = SparkSession.builder.master(master).appName("ddssp")
+    for name, value in _settings(master, batch_rows).items():
+        builder = builder.config(name, value)
+    return _same(_guarded(builder.getOrCreate, f"be started at {master!r}; `ddssp doctor` says what it needs"), master)
+
+
+def _settings(master: str, batch_rows: int) -> dict[str, str]:
+    here = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+    return {
+        "spark.log.level": "OFF",
+        "spark.executor.syncLogLevel.enabled": "true",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.execution.arrow.maxRecordsPerBatch": str(batch_rows),
-    }
-    if master.startswith("local"):
-        settings |= {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
-    builder = SparkSession.builder.master(master).appName("ddssp")
-    for name, value in settings.items():
-        builder = builder.config(name, value)
-    return _guarded(builder.getOrCreate)
+    } | (here if master.startswith("local") else {})
+
+
+def _same(session: Any, master: str | None) -> Any:
+    """The session; a master that would be ignored is refused, since a process has one Spark."""
+    if master not in (None, running := session.sparkContext.master):
+        raise DataError(
+            f"master must be {running!r}, where this process's Spark runs already, got {master!r}; leave it out or stop that."
+        )
+    return session
+
+
+def _require_master(master: str) -> None:
+    """Refuses what Spark would take a minute and a hundred lines to refuse."""
+    if re.fullmatch(MASTERS, master) is None:
+        raise DataError(f"master must be local[*], spark://host:port, yarn or k8s://…, got {master!r}; check the spelling.")
+    if master.startswith("spark://") and not any(map(_answers, master.removeprefix("spark://").split(","))):
+        raise DataError(
+            f"master must be a Spark that runs, got {master!r}, where nothing answers; start it, or check the address."
+        )
+
+
+def _answers(address: str) -> bool:
+    host, _, port = address.rpartition(":")
+    try:
+        with socket.create_connection((host.strip("[]"), int(port)), PATIENCE):
+            return True
+    except (OSError, OverflowError):
+        return False
 
 
 def _followed(frame: Any, tasks: int, tell: Tell) -> Any:
@@ -165,11 +213,12 @@ def _file_stamp(uri: str) -> tuple[str, int, int]:
     return uri, path.stat().st_size, path.stat().st_mtime_ns
 
 
-def _guarded(run: Callable[[], T]) -> T:
+def _guarded(run: Callable[[], T], what: str = "finish the pass; try the same in Spark itself, whose log says why") -> T:
     """run(), without Spark's own messages, which may quote a cell."""
     try:
         return run()
     except DataError:
         raise
     except Exception as error:
-        raise DataError(f"Spark could not finish the pass ({type(error).__name__}); its own log says why.") from None
+        could, _, remedy = what.partition("; ")
+        raise DataError(f"Spark could not {could} ({type(error).__name__}); {remedy}.") from None
