@@ -33,7 +33,7 @@ from ddssp.released import Release
 from ddssp.schema import Schema, SchemaError
 from ddssp.secret.counts import Counts, Layout, at_once, partials
 from ddssp.secret.draft import draft
-from ddssp.secret.engines import Fold, Source, Tell, quiet
+from ddssp.secret.engines import CHANGED, Fold, Source, Tell, quiet
 from ddssp.secret.noise import Noise, OpenDPNoise
 from ddssp.secret.people import People
 from ddssp.secret.rows import Rows
@@ -311,7 +311,7 @@ class _Passing:
 
     def _require_unchanged(self) -> None:
         if self._source.stamp() != self._before:
-            raise DataError("the data changed while it was being read")
+            raise DataError(f"{CHANGED}.")
 
 
 def _threads(source: Source, engine: Engine | None) -> int | None:

@@ -20,6 +20,7 @@ from ddssp.experiments.noise import SeededNoise
 from ddssp.frame import DataError
 from ddssp.privacy.ledger import Ledger
 from ddssp.schema import Schema
+from ddssp.secret import lines
 from ddssp.secret.table import opened
 
 SCHEMA = Schema(
@@ -130,6 +131,28 @@ def test_sql_chooses_rows_and_columns(sources):
     assert released(path, engine=Engine(sql=named)) == released(table())
 
 
+def test_a_query_on_csv_reads_the_header_first_and_the_lines_once_for_each_scan(sources, monkeypatch):
+    path, reads, records = sources["CSV"][0], [], lines.records
+    monkeypatch.setattr(lines, "records", lambda *given: reads.append(given) or records(*given))
+    query = Engine(sql="SELECT * FROM data WHERE year = '2020'")
+    assert columns_of(path, query) == table().column_names
+    assert (engine_of(path, query), reads) == ("duckdb", [])
+    assert released(path, engine=query) == released(table().filter(pa.compute.equal(table()["year"], 2020)))
+    assert len(reads) == 1
+    twice = Engine(sql="SELECT x.* FROM data x SEMI JOIN data y ON x.year = y.year")
+    assert released(path, engine=twice) == released(table())
+    assert len(reads) == 3
+
+
+def test_progress_of_a_query_on_csv_is_the_share_of_bytes(sources, monkeypatch):
+    monkeypatch.setattr(lines, "BLOCK", 2**12)
+    path, told = sources["CSV"][0], []
+    list(opened(path, Engine(sql="SELECT * FROM data")).batches(("age",), told.append))
+    assert told == sorted(told)
+    assert told[-1] == 1.0
+    assert sum(0.05 < share < 0.95 for share in told) > 2
+
+
 def test_who_reads(sources):
     chosen = {name: engine_of(data, engine) for name, (data, engine) in sources.items()}
     assert chosen["Parquet"] == chosen["pandas"] == chosen["CSV"] == "arrow"
@@ -184,7 +207,8 @@ def test_a_file_that_changes_during_the_count_ends_the_release_with_nothing_spen
             os.utime(changed, ns=(1, 1))
 
     made = plan(SCHEMA, epsilon=1, delta=1e-6, mechanism=mechanism, target="sick", ledger=ledger)
-    with pytest.raises(DataError, match="the data changed while it was being read"):
+    sentence = r"^data must stay the same .* but the data changed while it was being read; make the release from a copy .*\.$"
+    with pytest.raises(DataError, match=sentence):
         curate(path, made, progress=change)
     assert ledger.spent("survey") == 0
 
@@ -213,6 +237,16 @@ def test_progress_follows_what_the_plan_of_a_query_expects(sources, name):
     assert told == sorted(told)
     assert told[-1] == 1.0
     assert sum(0.05 < share < 0.95 for share in told) > 2, told
+
+
+@pytest.mark.parametrize("engine", [None, Engine(kind="duckdb")])
+def test_a_database_without_a_query_is_told_to_bring_one(sources, tmp_path, engine):
+    renamed = tmp_path / "survey.db"
+    renamed.write_bytes(sources["SQL on a database"][0].read_bytes())
+    for path in (sources["SQL on a database"][0], renamed):
+        with pytest.raises(DataError, match=r"is a DuckDB database, .*; say which with --sql \(in Python sql=\), as 'SELECT"):
+            columns_of(path, engine)
+        assert released(path, engine=Engine(sql="SELECT * FROM survey")) == released(table())
 
 
 def test_a_folder_without_files_and_a_place_that_is_none(tmp_path):

@@ -115,7 +115,7 @@ def release(
     if dry_run:
         emit_json(summary) if json else note(
             f"would spend {_spend(plan)}\n{_rest(plan, left, 'would leave')}\n"
-            f"would take {plan.cost}, read by {summary['engine']}\nnothing was read, drawn or spent"
+            f"would take {plan.cost}, read by {summary['engine']}\nnothing was counted, drawn or spent"
         )
         return
     with progress() as tell:
@@ -236,6 +236,7 @@ def draft(
     header = (
         "# Drafted from the data, for its owner only. Every setting named in a `to_confirm` line was read from values:\n"
         "# replace it by what the codebook says, then delete the line. A release refuses the schema until all are gone.\n"
+        "# Cells that are no declared level count as `other`, or, where a column has none, as its first level.\n"
         "# `unit` is whose presence the release protects: what one row is about.\n\n"
     )
     write(output, (header + schema.to_toml()).encode(), mode=0o600)  # it shows what values there are

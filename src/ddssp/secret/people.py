@@ -24,7 +24,7 @@ from ddssp.coding import plain
 from ddssp.frame import CELLS, DataError
 from ddssp.privacy.contribution import Contribution
 from ddssp.secret.counts import Secret
-from ddssp.secret.engines import Tell, quiet
+from ddssp.secret.engines import CHANGED, Tell, quiet
 
 Read = Callable[[tuple[str, ...], Tell], Iterable[pa.RecordBatch]]
 """Columns → the record batches of the data, from the beginning; the share that was read is told."""
@@ -61,7 +61,7 @@ class People(Secret):
             yield batch.select(list(columns)).take(pa.array(self._rows[first:last] - start))
             start += batch.num_rows
         if seen.digest() != self._seen:
-            raise DataError("the data changed while it was being read")
+            raise DataError(f"{CHANGED}.")
 
     def _coded(self, array: pa.Array, *, grow: bool) -> NDArray[np.int64]:
         """A number for each record's person, the same in every pass; NOBODY where there is none."""

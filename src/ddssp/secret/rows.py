@@ -21,7 +21,7 @@ from ddssp.frame import DataError
 from ddssp.privacy.curator import RESIDUAL, Link, Residuals, Working
 from ddssp.schema import Schema
 from ddssp.secret.counts import MOST, ROWS, Secret
-from ddssp.secret.engines import Fold
+from ddssp.secret.engines import CHANGED, Fold
 
 CACHE_BYTES = 2**29
 """Coded rows up to this size are kept for the next pass instead of being read again."""
@@ -78,7 +78,7 @@ class Rows(Secret):
         total = sum((v.astype(exact) for v in vectors), np.zeros(1, exact))
         if total[0] != self._records:
             self._cache = None
-            raise DataError("the data changed while it was being read")
+            raise DataError(f"{CHANGED}.")
         ends = np.cumsum([1, *map(_entries, features)])
         gradient = [_projected(b, total[i:j]) for b, i, j in zip(features, ends[:-1], ends[1:], strict=True)]
         return gradient, total[ends[-1] :].astype(np.int64)

@@ -11,7 +11,7 @@ import pyarrow as pa
 from ddssp.engine import Engine
 from ddssp.frame import DataError
 from ddssp.secret.engines import Source
-from ddssp.secret.engines.files import File
+from ddssp.secret.engines.files import File, require_no_database
 from ddssp.secret.engines.memory import of_frame
 
 
@@ -26,6 +26,8 @@ def opened(data: Any, engine: Engine | None = None) -> Source:
         under: Source = Relation(data, engine.batch_rows)
     else:
         under = File(data, engine.batch_rows) if isinstance(data, str | Path) else of_frame(data, engine.batch_rows)
+    if engine.sql is None and isinstance(under, File):
+        require_no_database(under.path)
     if engine.sql is None and engine.kind != "duckdb":
         return under
     return _duckdb(under, engine.sql or "SELECT * FROM data", engine.batch_rows)

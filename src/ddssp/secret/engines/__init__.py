@@ -20,6 +20,13 @@ Fold = Callable[[Iterable[pa.RecordBatch]], Iterable[NDArray[np.int64]]]
 and on a cluster it travels."""
 
 
+CHANGED = (
+    "data must stay the same until all of it is read, but the data changed while it was being read; "
+    "make the release from a copy that nobody writes to"
+)
+"""Why a pass over data that did not stay as it was is no answer."""
+
+
 class Source(Protocol):
     """Rows, wherever they are.
 

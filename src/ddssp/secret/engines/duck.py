@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Hashable, Iterator
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
 from ddssp.frame import DataError, at_least_one, require
+from ddssp.secret.counts import Secret
 from ddssp.secret.engines import Local, Source, Tell, followed, quiet, stamps
-from ddssp.secret.engines.files import File
+from ddssp.secret.engines.files import File, is_database
 
 _ESTIMATE = re.compile(r"~([\d,]+) row", re.IGNORECASE)
-
-DATABASES = {".duckdb", ".ddb"}
 
 T = TypeVar("T")
 
@@ -55,6 +53,36 @@ class Relation(Local):
             yield batch
 
 
+class Text(Secret):
+    """A CSV file as DuckDB scans it: text in all columns, batch by batch, from the beginning at every scan of a query."""
+
+    def __init__(self, under: File) -> None:
+        self._under, self._columns = under, tuple(under.names())
+        self.tell: Tell = quiet
+        self.schema = pa.schema([(c, pa.string()) for c in self._columns])
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return pa.RecordBatchReader.from_batches(self.schema, self._read()).__arrow_c_stream__(requested_schema)
+
+    def _read(self) -> Iterator[pa.RecordBatch]:
+        for batch in self._under.batches(self._columns, lambda share: self.tell(min(share, 0.99))):
+            yield pa.record_batch([c.cast(pa.string()) for c in batch.columns], schema=self.schema)
+
+
+class TextRelation(Relation):
+    """A query over a CSV file; nothing but the header is read before a pass."""
+
+    def __init__(self, relation: Any, batch_rows: int, under: File, text: Text) -> None:
+        super().__init__(relation, batch_rows, under)
+        self._text = text
+
+    def batches(self, columns: tuple[str, ...], tell: Tell = quiet) -> Iterator[pa.RecordBatch]:
+        require(columns, self.names())
+        self._text.tell = tell
+        yield from at_least_one(self._stream(columns), columns)
+        tell(1.0)
+
+
 def _reader(relation: Any, rows: int) -> Any:
     """Its batches, by the name that this DuckDB has for it."""
     return relation.to_arrow_reader(rows) if hasattr(relation, "to_arrow_reader") else relation.fetch_record_batch(rows)
@@ -65,16 +93,16 @@ def queried(under: Source, sql: str, batch_rows: int) -> Relation:
     import duckdb
 
     _require_select(sql)
-    path = under.path if isinstance(under, File) else ""
-    if Path(path).suffix.lower() in DATABASES:
-        return Relation(_guarded(lambda: duckdb.connect(path, read_only=True).sql(sql)), batch_rows, under)
-    connection = duckdb.connect()
-    columns = tuple(under.names())
-    if isinstance(under, File) and not under.is_csv:
+    if isinstance(under, File) and is_database(under.path):
+        return Relation(_guarded(lambda: duckdb.connect(under.path, read_only=True).sql(sql)), batch_rows, under)
+    columns, connection = tuple(under.names()), duckdb.connect()
+    if isinstance(under, File) and under.is_csv:
+        connection.register("data", text := Text(under))
+        return TextRelation(_guarded(lambda: connection.sql(sql)), batch_rows, under, text)
+    if isinstance(under, File):
         connection.register("data", dataset := under.dataset())
         return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under, dataset.count_rows)
-    table = pa.Table.from_batches(list(under.batches(columns)))
-    connection.register("data", pa.table({c: _text(table.column(c)) for c in columns}))
+    connection.register("data", pa.Table.from_batches(list(under.batches(columns))))
     return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under)
 
 
@@ -85,11 +113,6 @@ def _require_select(sql: str) -> None:
     kinds = [s.type for s in _guarded(lambda: duckdb.extract_statements(sql))]
     if kinds != [duckdb.StatementType.SELECT]:
         raise DataError(f"sql must be a single SELECT, got {len(kinds)} statements or another kind; write one query.")
-
-
-def _text(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Cells of a CSV file, which are bytes, as the text that queries compare with."""
-    return column.cast(pa.string()) if pa.types.is_binary(column.type) else column
 
 
 def _guarded(run: Callable[[], T]) -> T:

@@ -175,6 +175,24 @@ def require_small_cells(metadata: Any, columns: tuple[str, ...]) -> None:
                 raise DataError(f"column {name!r} must hold numbers or short texts, got cells too long to read; leave it out.")
 
 
+def is_database(path: str) -> bool:
+    """Whether a file on this machine is a DuckDB database, by its first bytes."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(12)[8:] == b"DUCK"
+    except (OSError, ValueError):
+        return False
+
+
+def require_no_database(path: str) -> None:
+    """Refuses a database of which nobody says what rows are meant."""
+    if is_database(path):
+        raise DataError(
+            f"data {path!r} is a DuckDB database, which has tables, not rows; say which with --sql (in Python sql=), "
+            "as 'SELECT * FROM people'."
+        )
+
+
 def require_no_credentials(path: str) -> None:
     """Refuses a URI with a password or an access key in it, without quoting it.
 
