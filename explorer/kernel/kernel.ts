@@ -7,12 +7,22 @@
 @inline function set(p: usize, i: i32, x: f64): void { store<f64>(p + (<usize>i << 3), x); }
 @inline function sum2(x: v128): f64 { return f64x2.extract_lane(x, 0) + f64x2.extract_lane(x, 1); }
 
+/** s + xy, rounded once where the machine can and the browser says so. */
+@inline function plus(s: v128, x: v128, y: v128): v128 {
+  return ASC_FEATURE_RELAXED_SIMD ? f64x2.relaxed_madd(x, y, s) : f64x2.add(s, f64x2.mul(x, y));
+}
+
+/** s − xy, likewise. */
+@inline function minus(s: v128, x: v128, y: v128): v128 {
+  return ASC_FEATURE_RELAXED_SIMD ? f64x2.relaxed_nmadd(x, y, s) : f64x2.sub(s, f64x2.mul(x, y));
+}
+
 /** x'y of n numbers. */
 function dot(x: usize, y: usize, n: i32): f64 {
   let s = f64x2.splat(0), t = s, l = 0;
   for (; l + 3 < n; l += 4) {
-    s = f64x2.add(s, f64x2.mul(v128.load(at(x, l)), v128.load(at(y, l))));
-    t = f64x2.add(t, f64x2.mul(v128.load(at(x, l), 16), v128.load(at(y, l), 16)));
+    s = plus(s, v128.load(at(x, l)), v128.load(at(y, l)));
+    t = plus(t, v128.load(at(x, l), 16), v128.load(at(y, l), 16));
   }
   let sum = sum2(f64x2.add(s, t));
   for (; l < n; l++) sum += get(x, l) * get(y, l);
@@ -40,17 +50,17 @@ export function timesTransposed(a: usize, b: usize, out: usize, m: i32, n: i32, 
       for (let l: usize = 0; l < even; l += 16) {
         const p = v128.load(a0 + l), q = v128.load(a1 + l);
         let x = v128.load(b0 + l);
-        c00 = f64x2.add(c00, f64x2.mul(p, x));
-        c10 = f64x2.add(c10, f64x2.mul(q, x));
+        c00 = plus(c00, p, x);
+        c10 = plus(c10, q, x);
         x = v128.load(b1 + l);
-        c01 = f64x2.add(c01, f64x2.mul(p, x));
-        c11 = f64x2.add(c11, f64x2.mul(q, x));
+        c01 = plus(c01, p, x);
+        c11 = plus(c11, q, x);
         x = v128.load(b2 + l);
-        c02 = f64x2.add(c02, f64x2.mul(p, x));
-        c12 = f64x2.add(c12, f64x2.mul(q, x));
+        c02 = plus(c02, p, x);
+        c12 = plus(c12, q, x);
         x = v128.load(b3 + l);
-        c03 = f64x2.add(c03, f64x2.mul(p, x));
-        c13 = f64x2.add(c13, f64x2.mul(q, x));
+        c03 = plus(c03, p, x);
+        c13 = plus(c13, q, x);
       }
       let p: f64 = 0, q: f64 = 0, x: f64 = 0, y: f64 = 0, z: f64 = 0, w: f64 = 0;
       if (even < step) {
@@ -82,7 +92,7 @@ export function timesVector(a: usize, x: usize, out: usize, m: i32, n: i32): voi
 export function combined(x: usize, f: f64, y: usize, g: f64, out: usize, n: i32): void {
   const ff = f64x2.splat(f), gg = f64x2.splat(g);
   let i = 0;
-  for (; i + 1 < n; i += 2) v128.store(at(out, i), f64x2.add(f64x2.mul(ff, v128.load(at(x, i))), f64x2.mul(gg, v128.load(at(y, i)))));
+  for (; i + 1 < n; i += 2) v128.store(at(out, i), plus(f64x2.mul(ff, v128.load(at(x, i))), gg, v128.load(at(y, i))));
   if (i < n) set(out, i, f * get(x, i) + g * get(y, i));
 }
 
@@ -96,7 +106,7 @@ export function plusOuter(M: usize, x: usize, y: usize, n: i32): void {
   for (let i = 0; i < n; i++) {
     const row = at(M, i * n), f = get(x, i), ff = f64x2.splat(f);
     let j = 0;
-    for (; j + 1 < n; j += 2) v128.store(at(row, j), f64x2.add(v128.load(at(row, j)), f64x2.mul(ff, v128.load(at(y, j)))));
+    for (; j + 1 < n; j += 2) v128.store(at(row, j), plus(v128.load(at(row, j)), ff, v128.load(at(y, j))));
     if (j < n) set(row, j, get(row, j) + f * get(y, j));
   }
 }
@@ -121,17 +131,17 @@ function solveFour(L: usize, long: i32, X: usize, wide: i32, s: i32): void {
     for (let j: usize = 0, stop: usize = <usize>i << 3; j < stop; j += 16) {
       const f = v128.load(l + j), g = v128.load(k + j);
       let x = v128.load(x0 + j);
-      t0 = f64x2.add(t0, f64x2.mul(f, x));
-      u0 = f64x2.add(u0, f64x2.mul(g, x));
+      t0 = plus(t0, f, x);
+      u0 = plus(u0, g, x);
       x = v128.load(x1 + j);
-      t1 = f64x2.add(t1, f64x2.mul(f, x));
-      u1 = f64x2.add(u1, f64x2.mul(g, x));
+      t1 = plus(t1, f, x);
+      u1 = plus(u1, g, x);
       x = v128.load(x2 + j);
-      t2 = f64x2.add(t2, f64x2.mul(f, x));
-      u2 = f64x2.add(u2, f64x2.mul(g, x));
+      t2 = plus(t2, f, x);
+      u2 = plus(u2, g, x);
       x = v128.load(x3 + j);
-      t3 = f64x2.add(t3, f64x2.mul(f, x));
-      u3 = f64x2.add(u3, f64x2.mul(g, x));
+      t3 = plus(t3, f, x);
+      u3 = plus(u3, g, x);
     }
     const d = 1 / get(l, i), below = get(k, i), e = 1 / get(k, i + 1);
     const y0 = (get(x0, i) - sum2(t0)) * d, y1 = (get(x1, i) - sum2(t1)) * d;
@@ -196,17 +206,17 @@ export function forms(X: usize, C: usize, out: usize, r: i32, s: i32): void {
       for (let j: usize = 0, stop: usize = <usize>i << 3; j < stop; j += 16) {
         const f = v128.load(l + j), g = v128.load(k + j);
         let x = v128.load(x0 + j);
-        t0 = f64x2.add(t0, f64x2.mul(f, x));
-        u0 = f64x2.add(u0, f64x2.mul(g, x));
+        t0 = plus(t0, f, x);
+        u0 = plus(u0, g, x);
         x = v128.load(x1 + j);
-        t1 = f64x2.add(t1, f64x2.mul(f, x));
-        u1 = f64x2.add(u1, f64x2.mul(g, x));
+        t1 = plus(t1, f, x);
+        u1 = plus(u1, g, x);
         x = v128.load(x2 + j);
-        t2 = f64x2.add(t2, f64x2.mul(f, x));
-        u2 = f64x2.add(u2, f64x2.mul(g, x));
+        t2 = plus(t2, f, x);
+        u2 = plus(u2, g, x);
         x = v128.load(x3 + j);
-        t3 = f64x2.add(t3, f64x2.mul(f, x));
-        u3 = f64x2.add(u3, f64x2.mul(g, x));
+        t3 = plus(t3, f, x);
+        u3 = plus(u3, g, x);
       }
       const a = get(l, i), b = get(k, i), c = get(k, i + 1);
       s0 += twice(x0, i, a, b, c, sum2(t0), sum2(u0));
@@ -279,13 +289,13 @@ function through(A: usize, n: i32, from: i32, x: usize, y: usize, z: usize, out:
     let s = f64x2.splat(0), t = s, j = i + 2;
     for (; j + 1 < n; j += 2) {
       const u = v128.load(at(x, j)), v = v128.load(at(y, j)), w = v128.load(at(z, j));
-      const f = f64x2.sub(v128.load(at(row, j)), f64x2.add(f64x2.mul(aa, v), f64x2.mul(bb, u)));
-      const g = f64x2.sub(v128.load(at(next, j)), f64x2.add(f64x2.mul(cc, v), f64x2.mul(dd, u)));
+      const f = minus(minus(v128.load(at(row, j)), aa, v), bb, u);
+      const g = minus(minus(v128.load(at(next, j)), cc, v), dd, u);
       v128.store(at(row, j), f);
       v128.store(at(next, j), g);
-      s = f64x2.add(s, f64x2.mul(f, w));
-      t = f64x2.add(t, f64x2.mul(g, w));
-      v128.store(at(out, j), f64x2.add(v128.load(at(out, j)), f64x2.add(f64x2.mul(f, pp), f64x2.mul(g, qq))));
+      s = plus(s, f, w);
+      t = plus(t, g, w);
+      v128.store(at(out, j), plus(plus(v128.load(at(out, j)), f, pp), g, qq));
     }
     let m = sum2(s) + corner * p + side * q, o = sum2(t) + side * p + end * q;
     if (j < n) {
@@ -394,7 +404,7 @@ function twisted(d: usize, e: usize, from: i32, to: i32, lambda: f64, tiny: f64,
 function less(z: usize, y: usize, n: i32): void {
   const f = dot(z, y, n), ff = f64x2.splat(f);
   let l = 0;
-  for (; l + 1 < n; l += 2) v128.store(at(z, l), f64x2.sub(v128.load(at(z, l)), f64x2.mul(ff, v128.load(at(y, l)))));
+  for (; l + 1 < n; l += 2) v128.store(at(z, l), minus(v128.load(at(z, l)), ff, v128.load(at(y, l))));
   if (l < n) set(z, l, get(z, l) - f * get(y, l));
 }
 
@@ -437,17 +447,17 @@ export function reflected(V: usize, beta: usize, Z: usize, count: i32, n: i32, r
       for (; j + 1 < n; j += 2) {
         const v = v128.load(at(last, j)), w = v128.load(at(first, j));
         let z = v128.load(at(z0, j));
-        s0 = f64x2.add(s0, f64x2.mul(v, z));
-        t0 = f64x2.add(t0, f64x2.mul(w, z));
+        s0 = plus(s0, v, z);
+        t0 = plus(t0, w, z);
         z = v128.load(at(z1, j));
-        s1 = f64x2.add(s1, f64x2.mul(v, z));
-        t1 = f64x2.add(t1, f64x2.mul(w, z));
+        s1 = plus(s1, v, z);
+        t1 = plus(t1, w, z);
         z = v128.load(at(z2, j));
-        s2 = f64x2.add(s2, f64x2.mul(v, z));
-        t2 = f64x2.add(t2, f64x2.mul(w, z));
+        s2 = plus(s2, v, z);
+        t2 = plus(t2, w, z);
         z = v128.load(at(z3, j));
-        s3 = f64x2.add(s3, f64x2.mul(v, z));
-        t3 = f64x2.add(t3, f64x2.mul(w, z));
+        s3 = plus(s3, v, z);
+        t3 = plus(t3, w, z);
       }
       let a0 = sum2(s0), a1 = sum2(s1), a2 = sum2(s2), a3 = sum2(s3), b0 = sum2(t0), b1 = sum2(t1), b2 = sum2(t2), b3 = sum2(t3);
       if (j < n) {
@@ -462,10 +472,10 @@ export function reflected(V: usize, beta: usize, Z: usize, count: i32, n: i32, r
       const q0 = f64x2.splat(b0), q1 = f64x2.splat(b1), q2 = f64x2.splat(b2), q3 = f64x2.splat(b3);
       for (j = k; j + 1 < n; j += 2) {
         const v = v128.load(at(last, j)), w = v128.load(at(first, j));
-        v128.store(at(z0, j), f64x2.sub(v128.load(at(z0, j)), f64x2.add(f64x2.mul(p0, v), f64x2.mul(q0, w))));
-        v128.store(at(z1, j), f64x2.sub(v128.load(at(z1, j)), f64x2.add(f64x2.mul(p1, v), f64x2.mul(q1, w))));
-        v128.store(at(z2, j), f64x2.sub(v128.load(at(z2, j)), f64x2.add(f64x2.mul(p2, v), f64x2.mul(q2, w))));
-        v128.store(at(z3, j), f64x2.sub(v128.load(at(z3, j)), f64x2.add(f64x2.mul(p3, v), f64x2.mul(q3, w))));
+        v128.store(at(z0, j), minus(minus(v128.load(at(z0, j)), p0, v), q0, w));
+        v128.store(at(z1, j), minus(minus(v128.load(at(z1, j)), p1, v), q1, w));
+        v128.store(at(z2, j), minus(minus(v128.load(at(z2, j)), p2, v), q2, w));
+        v128.store(at(z3, j), minus(minus(v128.load(at(z3, j)), p3, v), q3, w));
       }
       if (j < n) {
         const v = get(last, j), w = get(first, j);

@@ -115,7 +115,9 @@ export interface Expectation {
   readonly records: number;
   readonly delta: number;
   readonly epsilon: number;
+  /** The column that is explained here: the declared target, or a number where that has levels without an order. */
   readonly target: string;
+  readonly declared: string | null;
   readonly mechanism: string;
   readonly columns: number;
   readonly rows: readonly {

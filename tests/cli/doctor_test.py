@@ -154,6 +154,19 @@ def test_expected_errors_are_those_of_releases_of_such_data(folder):
     assert totals == sorted(totals, reverse=True)
 
 
+def test_a_declared_target_with_levels_gets_its_share_in_the_preview(folder):
+    """Explained is a number; what is declared takes from its budget, and being declared itself would add to it."""
+    schema = Schema.load("schema.toml")
+
+    def error(target):
+        found = expectation(schema, records=5000, epsilon=1, delta=1e-6, target=target)
+        assert (found["target"], found["declared"]) == ("age", target)
+        return next(r["total"] for r in found["rows"] if r["epsilon"] == 1)
+
+    assert error("plan") > 1.02 * error("age")
+    assert error(None) > 1.02 * error("age")
+
+
 def test_expectation_needs_a_number_to_explain():
     schema = Schema(columns={"a": {"kind": "categorical", "levels": 3}, "b": {"kind": "categorical", "levels": 3}})
     with pytest.raises(ValueError, match="must declare a number"):

@@ -24,6 +24,7 @@ def test_kinds():
     assert column([0, 1, None]) == {"kind": "categorical", "levels": 2, "other": "missing", "to_confirm": ["levels"]}
     assert column([1.5, 7.25]) == {"kind": "numeric", "low": 1.5, "high": 7.3, "bins": 20, "to_confirm": ["low", "high"]}
     assert column(["b", "a", None]) == {"kind": "categorical", "levels": ["a", "b"], "other": "other", "to_confirm": ["levels"]}
+    assert column(["b", "a"]) == {"kind": "categorical", "levels": ["a", "b"], "to_confirm": ["levels"]}
     assert column([5, 5]) == {"kind": "categorical", "levels": ["5"], "other": "other", "to_confirm": ["levels"]}
     assert column([1234567, 1234567])["levels"] == ["1234567"]
     assert column([0.1 + 0.2] * 2)["levels"] == ["0.30000000000000004"]
@@ -48,10 +49,12 @@ def test_bounds_are_rounded_outward():
 
 def test_at_most_fifty_levels():
     assert len(column([f"w{i}" for i in range(1000)])["levels"]) == 50
+    assert column([f"w{i}" for i in range(1000)])["other"] == "other"
 
 
 def test_what_nobody_could_write_down_is_no_level():
     assert column(["ok", "x" * 10_000, "bell\x07", " "])["levels"] == ["ok"]
+    assert column(["ok", "fine", "x" * 10_000])["other"] == "other"
     assert column(pa.array([b"\xff", b"ok"], pa.binary()))["levels"] == ["ok"]
 
 

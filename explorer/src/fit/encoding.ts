@@ -57,11 +57,11 @@ export function originalNames(encoding: Encoding, references: References, interc
 
 /** T with coef = T θ, for an encoding that begins with an intercept, "k p". */
 export function originalScale(encoding: Encoding, references: References): Matrix {
-  const p = encoding.size, rows: Float64Array[] = [], constant = new Float64Array(p);
-  const unit = (...entries: [number, number][]) => {
-    const row = new Float64Array(p);
-    for (const [at, value] of entries) row[at]! += value;
-    rows.push(row);
+  const p = encoding.size, out = zeros(originalNames(encoding, references, true).length, p), constant = out.data.subarray(0, p);
+  let row = 0;
+  const unit = (...entries: readonly (readonly [number, number])[]) => {
+    row += p;
+    for (const [at, value] of entries) out.data[row + at]! += value;
   };
   encoding.blocks.forEach((b, i) => {
     const { start, stop } = encoding.spans[i]!;
@@ -81,7 +81,7 @@ export function originalScale(encoding: Encoding, references: References): Matri
       }
     }
   });
-  return stacked([constant, ...rows], p);
+  return out;
 }
 
 /** R "p q" and T "k p" of a regression through the origin of the original scale: θ = Rβ and coef = T θ. */

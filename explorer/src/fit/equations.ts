@@ -23,7 +23,7 @@ export interface Equations {
   readonly encoding: Encoding;
   /** Rows of z that belong to `encoding`. */
   readonly features: readonly number[];
-  /** R, "p q"; `selects` if it does nothing but choose rows. */
+  /** R, "p q"; left empty where it `selects`, that is does nothing but choose rows. */
   readonly basis: Matrix;
   readonly selects: boolean;
   readonly response: Float64Array;
@@ -70,13 +70,11 @@ export function equations(moments: Moments, request: Request, rows: readonly num
   rows.forEach((value, i) => (response[target.start + i] = value));
   response[0] = constant;
   const through = request.intercept ? null : throughOrigin(encoding, request.references);
-  const R = through?.R ?? identity(features.length), T = through?.T ?? originalScale(encoding, request.references);
-  const basis = zeros(kept.size, R.cols);
-  features.forEach((row, i) => basis.data.set(R.data.subarray(i * R.cols, (i + 1) * R.cols), row * R.cols));
+  const T = through?.T ?? originalScale(encoding, request.references), basis = through === null ? zeros(0, 0) : placed(through.R, features, kept.size);
   const Gr = timesVector(G, response), total = Math.max(G.data[0]!, 1);
   return {
     G, noise, doubt: noise === null && moments.sigma !== null ? doubt(kept, moments.sigma) : null, encoding, features, basis, selects: through === null, response, scale: T,
-    readout: through === null ? T : timesTransposed(T, transposed(R)),
+    readout: through === null ? T : timesTransposed(T, transposed(through.R)),
     names: originalNames(encoding, request.references, request.intercept),
     intercept: request.intercept,
     H: within(G, basis, features, through === null),
@@ -126,8 +124,9 @@ export function residual(e: Equations, beta: Float64Array): Float64Array {
   return e.response.map((value, i) => value - full[i]!);
 }
 
-function identity(n: number): Matrix {
-  const out = zeros(n, n);
-  for (let i = 0; i < n; i++) out.data[i * n + i] = 1;
+/** The rows of R at `places` of p, zeros elsewhere. */
+function placed(R: Matrix, places: readonly number[], p: number): Matrix {
+  const out = zeros(p, R.cols);
+  places.forEach((row, i) => out.data.set(R.data.subarray(i * R.cols, (i + 1) * R.cols), row * R.cols));
   return out;
 }

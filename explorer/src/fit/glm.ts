@@ -2,7 +2,7 @@
 
 import { adequate, type Response } from "./adequacy";
 import { eigen } from "./eigen";
-import { fitted, residual, theta, type Equations } from "./equations";
+import { fitted, folded, residual, theta, type Equations } from "./equations";
 import { inference, masked, outer, type Inference, type Intervals } from "./inference";
 import { dot, timesTransposed, timesVector, transposed, zeros, type Matrix } from "./matrix";
 import type { BlockNoise } from "./noise";
@@ -100,18 +100,13 @@ function privacyVariance(
   }
   const moved = [byMean, byVariance].map((Q) => noise.response({ ...Q, data: Q.data.slice() }));
   const mm = dot(byMean.data, moved[0]!.data), mv = dot(byMean.data, moved[1]!.data), vv = dot(byVariance.data, moved[1]!.data);
-  const felt = moved.map((X) => timesVector(X, t));
-  const weights = timesTransposed(found.weights, timesRows(e, r.sight));
+  const felt = moved.map((X) => timesVector(r.sight, folded(e, timesVector(X, t)))), s = r.sight.rows;
   return found.estimate.map((estimate, i) => {
-    const a = weights.data.subarray(i * p, (i + 1) * p);
+    const a = found.weights.data.subarray(i * s, (i + 1) * s);
     const byM = estimate * c.byMean[0] + constants[i]! * c.byMean[1], byV = estimate * c.byVariance[0] + constants[i]! * c.byVariance[1];
     const cross = byM * dot(a, felt[0]!) + byV * dot(a, felt[1]!);
     return c.factor ** 2 * found.variance[i]! + 2 * c.factor * cross + byM * byM * mm + 2 * byM * byV * mv + byV * byV * vv;
   });
-}
-
-function timesRows(e: Equations, sight: Matrix): Matrix {
-  return timesTransposed(e.basis, sight);
 }
 
 function expit(x: number): number {

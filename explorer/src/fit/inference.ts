@@ -28,7 +28,7 @@ export interface Inference {
 }
 
 export function inference(e: Equations, noise: BlockNoise): Inference {
-  const r = reading(e, noise), found = read(r, e.readout), s = r.g.length, k = e.readout.rows, q = e.readout.cols;
+  const r = reading(e, noise), found = read(e, r), s = r.g.length, k = e.readout.rows, q = e.readout.cols;
   let explained = 0;
   for (let j = 0; j < s; j++) explained += (r.g[j]! ** 2 - r.C.data[j * s + j]!) / r.eigenvalues[j]!;
   const t = noise.centred(residual(e, r.mean)), own = Math.sqrt(Math.max(noise.sandwichOfOuter({ rows: 1, cols: t.length, data: t }, t).data[0]!, 0));

@@ -1,5 +1,6 @@
 /** The compiled twin of the heavy loops (explorer/kernel/kernel.ts): the same answers, faster; null where a browser has none of it. */
 
+import fused from "../../kernel/build/fused.wasm";
 import bytes from "../../kernel/build/kernel.wasm";
 
 interface Exports {
@@ -30,14 +31,13 @@ export function useKernel(yes: boolean): void {
 }
 
 function kernel(): Exports | null {
-  if (loaded === undefined) {
-    try {
-      loaded = new WebAssembly.Instance(new WebAssembly.Module(bytes)).exports as unknown as Exports;
-    } catch {
-      loaded = null;
-    }
-  }
+  if (loaded === undefined) loaded = instance(fused) ?? instance(bytes);
   return wanted ? loaded : null;
+}
+
+/** The loops of a module; null where the browser does not know its instructions. */
+function instance(code: Uint8Array<ArrayBuffer>): Exports | null {
+  return WebAssembly.validate(code) ? (new WebAssembly.Instance(new WebAssembly.Module(code)).exports as unknown as Exports) : null;
 }
 
 /** What `work` returns; arrays that it makes by `floats` are in the kernel's memory and gone afterwards.

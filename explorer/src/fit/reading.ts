@@ -30,8 +30,10 @@ export interface Reading {
   readonly gain: Matrix;
   /** Minus the mean of the noise of g, to second order in the noise, "s". */
   readonly pull: Float64Array;
-  /** Transposed: w'(g + pull) is (w'freed)g and a constant, since pull follows the estimate, "s s". */
-  readonly freed: Matrix;
+  /** E[N Q N] for the influence Q = (PRJ + J'R'P)/2 of the estimate on its own noise, "p p". */
+  readonly moved: Matrix;
+  /** The gain under the most likely prior, which pull follows, "q s". */
+  readonly shrunken: Matrix;
   /** What the release takes from the prior's covariance: V = prior − learned, "q q". */
   readonly learned: Matrix;
   readonly mean: Float64Array;
@@ -57,7 +59,7 @@ export function reading(e: Equations, noise: BlockNoise): Reading {
   const free = rowsFrom(At, fixed), Af = transposed(free), AA = timesTransposed(Af, Af, true), constant = fixed ? At.data.slice(0, s) : null;
   const prior = (t: number) => new Float64Array(q).fill(t).fill(FLAT, 0, fixed);
   const C = raw(s, s), L = raw(s, s), known = raw(q, s), learned = raw(q, q), M = raw(p, p), half = raw(s, p);
-  const posterior = (variances: Float64Array): void => {
+  const solved = (variances: Float64Array): void => {
     const t = variances[q - 1]!;
     combined(AA, t, C, 1, L);
     if (fixed) plusOuter(L, constant!.map((v) => FLAT * v), constant!);
@@ -65,34 +67,28 @@ export function reading(e: Equations, noise: BlockNoise): Reading {
     combined(At, t, At, 0, known);
     for (let j = 0; j < fixed * s; j++) known.data[j] = FLAT * At.data[j]!;
     forwardSolve(L, known);
-    timesTransposed(known, known, true, learned);
   };
   let mean: Float64Array = new Float64Array(q), t = residual(e, mean), likely = new Float64Array(q), deviance: readonly number[] = [];
   for (let round = 0; round < ROUNDS; round++) {
     t = noise.centred(residual(e, mean));
     if (round === 0) noise.sandwichOfOuter(F, t, C);
-    else timesTransposed(timesTransposed(F, noise.covarianceOfCentred(plusOuter(unknown(e, noise, likely, learned, M), t)), false, half), F, true, C);
+    else {
+      timesTransposed(known, known, true, learned);
+      timesTransposed(timesTransposed(F, noise.covarianceOfCentred(plusOuter(unknown(e, noise, likely, learned, M), t)), false, half), F, true, C);
+    }
     deviance = q > fixed ? scratch(() => deviances(AA, constant, g, C)) : [];
     likely = prior(mostLikely(deviance, 0));
-    posterior(likely);
+    solved(likely);
     mean = timesVector(known, forwardVector(L, g.slice()));
   }
   const widest = prior(WIDE * mostLikely(deviance, LIKELIHOOD_DROP)), shrunken = backwardSolve(L, copied(known));
-  posterior(widest);
+  solved(widest);
+  timesTransposed(known, known, true, learned);
   const gain = backwardSolve(L, known), ratio = likely[q - 1]! / widest[q - 1]!;
-  const influence = timesTransposed(gain, transposed(F)), moved = noise.covarianceOfCentred(symmetric(e, noise, influence, M));
+  const influence = timesTransposed(gain, transposed(F)), moved = noise.covarianceOfCentred(symmetric(e, noise, influence, raw(p, p)));
   const pull = timesVector(F, timesVector(moved, noise.centred(residual(e, mean))));
-  const freed = following(e, timesTransposed(F, moved, false, half), shrunken);
   const V = timesTransposed(timesTransposed(gain, C), gain, true), own = noise.covarianceOfCentred(placed(e, noise, V, M));
-  return { sight, g, C, influence, own, eigenvalues, prior: widest, gain, pull, freed, learned, mean, likely: ratio };
-}
-
-/** (I − B R gain)' for B "s p": what is left of w where pull = B(r − Rβ) follows β = gain g, "s s". */
-function following(e: Equations, B: Matrix, gain: Matrix): Matrix {
-  const s = B.rows, rows = Array.from({ length: s }, (_, i) => i);
-  const BR = e.selects ? submatrix(B, rows, e.features) : timesTransposed(B, transposed(e.basis)), out = timesTransposed(transposed(gain), BR);
-  for (let i = 0; i < s; i++) for (let j = 0; j < s; j++) out.data[i * s + j] = (i === j ? 1 : 0) - out.data[i * s + j]!;
-  return out;
+  return { sight, g, C, influence, own, eigenvalues, prior: widest, gain, pull, moved, shrunken, learned, mean, likely: ratio };
 }
 
 /** (P R J + J' R' P)/2 for J "q p", "p p". */
@@ -139,9 +135,9 @@ function seen(e: Equations, noise: BlockNoise): { readonly sight: Matrix; readon
 }
 
 /** c'β for each row of c by itself, the prior on it taken away again. */
-export function read(r: Reading, c: Matrix): Estimates {
-  const k = c.rows, q = c.cols, s = r.g.length, weights = sparseTimes(c, r.gain), known = sparseTimes(c, r.learned), prior = new Float64Array(k);
-  const own = forms(sparseTimes(c, r.influence), r.own), X = c.data, Y = known.data, W = weights.data, inverse = r.prior.map((v) => 1 / v);
+export function read(e: Equations, r: Reading): Estimates {
+  const c = e.readout, k = c.rows, q = c.cols, s = r.g.length, weights = sparseTimes(c, r.gain), known = sparseTimes(c, r.learned), prior = new Float64Array(k);
+  const influence = sparseTimes(c, r.influence), own = forms(influence, r.own), p = influence.cols, X = c.data, Y = known.data, W = weights.data, inverse = r.prior.map((v) => 1 / v);
   for (let i = 0; i < k; i++) {
     let before = 0, learned = 0, rest = 0;
     for (let j = 0, at = i * q; j < q; j++, at++) {
@@ -151,15 +147,24 @@ export function read(r: Reading, c: Matrix): Estimates {
     }
     const factor = 1 / (1 - Math.min((before - learned) / (before > 0 ? before : 1), 1 - 1e-12));
     for (let j = 0, at = i * s; j < s; j++, at++) W[at]! *= factor;
+    for (let j = 0, at = i * p; j < p; j++, at++) influence.data[at]! *= factor;
     for (let j = 0, at = i * q; j < q; j++, at++) rest += (X[at]! - factor * Y[at]! * inverse[j]!) ** 2 * r.prior[j]!;
     prior[i] = rest;
     own[i]! *= factor * factor;
   }
-  const pull = timesVector(weights, r.pull), freed = timesTransposed(weights, r.freed), noise = forms(freed, r.C);
+  const pull = timesVector(weights, r.pull), estimate = timesVector(weights, r.g).map((v, i) => v + pull[i]!);
+  const freed = combined(followed(e, r, influence), -1, weights, 1, weights), noise = forms(freed, r.C);
   return {
-    estimate: timesVector(weights, r.g).map((v, i) => v + pull[i]!), pull, weights: freed, noise, own, prior,
+    estimate, pull, weights: freed, noise, own, prior,
     variance: Float64Array.from(noise, (v, i) => v + r.likely * prior[i]!),
   };
+}
+
+/** What pull = F·moved·(r − Rβ), with β = shrunken g, takes of g from estimates of this influence, "k s". */
+function followed(e: Equations, r: Reading, influence: Matrix): Matrix {
+  const through = timesTransposed(influence, r.moved), rows = Array.from({ length: through.rows }, (_, i) => i);
+  const onto = e.selects ? submatrix(through, rows, e.features) : timesTransposed(through, transposed(e.basis));
+  return timesTransposed(onto, transposed(r.shrunken));
 }
 
 /** c a for a matrix c with few entries. */

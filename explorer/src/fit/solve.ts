@@ -2,6 +2,7 @@
 
 import { eigen } from "./eigen";
 import { folded, within, type Equations } from "./equations";
+import { scratch } from "./kernel";
 import { timesVector, transposedTimesVector, type Matrix } from "./matrix";
 
 export const FLOOR_SHARE = 1e-3;
@@ -12,6 +13,10 @@ export const GRID: readonly number[] = Array.from({ length: 97 }, (_, i) => Math
 
 /** β, shrunken; with `chance`, of a response that is ±1, what stands for the noise of estimated tables will do. */
 export function solution(e: Equations, chance = false): Float64Array {
+  return scratch(() => solved(e, chance));
+}
+
+function solved(e: Equations, chance: boolean): Float64Array {
   const variance = e.noise === null ? (chance ? e.doubt : null) : e.noise.entries();
   if (variance === null) return floored(e.H, e.b, e.total);
   const squares: Matrix = e.selects ? e.basis : { ...e.basis, data: e.basis.data.map((v) => v * v) };

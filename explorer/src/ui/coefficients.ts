@@ -9,7 +9,7 @@ const SHORTEST = 8;
 
 interface Row {
   readonly element: HTMLTableRowElement;
-  readonly cells: readonly HTMLElement[];
+  readonly cells: readonly Text[];
 }
 
 export class CoefficientTable {
@@ -40,7 +40,7 @@ export class CoefficientTable {
     if (headings.join("\0") !== Array.from(this.head.children, (c) => c.textContent).join("\0")) {
       fill(this.head, ...headings.map((text) => h("th", { scope: "col" }, text)));
     }
-    this.rows.splice(count).forEach((row) => row.element.remove());
+    if (count < first + BATCH) this.cut(count);
     this.table.classList.toggle("plain", !f.covered);
     this.note.textContent = f.covered ? hiddenNote(f) : this.whyNoIntervals;
     const left = new Set(f.coefficients.keys());
@@ -50,6 +50,7 @@ export class CoefficientTable {
     // new rows are added in order, so what is seen comes first only where it is there already
     write(first < this.rows.length ? first : this.rows.length);
     this.pending = () => {
+      this.cut(count);
       const next = left.values().next();
       if (!next.done) write(next.value);
       this.scroll.setAttribute("aria-busy", String(left.size > 0));
@@ -65,6 +66,11 @@ export class CoefficientTable {
     return false;
   }
 
+  /** Takes away rows that the fit does not have. */
+  private cut(count: number): void {
+    this.rows.splice(count).forEach((row) => row.element.remove());
+  }
+
   private firstVisible(): number {
     if (this.top === 0) return 0;
     return Math.max(this.rows.findIndex(({ element }) => element.offsetTop + element.offsetHeight >= this.top), 0);
@@ -73,15 +79,15 @@ export class CoefficientTable {
   private write(i: number, c: Coefficient, covered: boolean, confidence: number): void {
     let row = this.rows[i];
     if (!row) {
-      const cells = [h("th", { scope: "row" }), ...Array.from({ length: this.head.childElementCount - 1 }, () => h("td", {}))];
-      row = { element: h("tr", {}, ...cells), cells };
+      const cells = Array.from(this.head.children, () => document.createTextNode(""));
+      row = { element: h("tr", {}, ...cells.map((text, at) => (at === 0 ? h("th", { scope: "row" }, text) : h("td", {}, text)))), cells };
       this.rows.push(row);
       this.body.append(row.element);
     }
     const known = c.estimate !== null;
     textsOf(c, covered, confidence).forEach((text, at) => {
       const cell = row.cells[at]!;
-      if (cell.textContent !== text) cell.textContent = text;
+      if (cell.data !== text) cell.data = text;
       if (at > 0 && text.length > this.longest && known) this.widen(text.length);
     });
     row.element.classList.toggle("hidden-by-noise", covered && !known);

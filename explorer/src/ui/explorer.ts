@@ -28,12 +28,11 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
 
   const change = (next: State): void => {
     state = next;
-    history.replaceState(null, "", `#${written(contract, state)}`);
     refit();
   };
   const person = madeUp(contract, (column, value) => {
     state = { ...state, person: { ...state.person, [column]: value } };
-    history.replaceState(null, "", `#${written(contract, state)}`);
+    addressed();
     if (found) predict(found);
   });
   const panel = controls(contract, () => state, change);
@@ -67,7 +66,7 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
     person.show(state);
     predict(f);
     clearTimeout(timer);
-    later = [() => draw(f), () => codes(), () => rows.rest(), () => wait(f)];
+    later = [() => draw(f), () => addressed(), () => codes(), () => rows.rest(), () => wait(f)];
     const turn = ++asked, go = () => {
       if (turn !== asked || !later.length) return;
       if (!later[0]!()) later.shift();
@@ -85,6 +84,11 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
   const finished = (element: HTMLElement): HTMLElement => {
     finish();
     return element;
+  };
+
+  const addressed = (): boolean => {
+    history.replaceState(null, "", `#${written(contract, state)}`);
+    return false;
   };
 
   const codes = (): boolean => {
@@ -147,6 +151,7 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
   const name = () => `${contract.about.name}-${state.target}`.replace(/[^\w-]+/g, "_");
   const link = h("button", {
     type: "button", onclick: () => {
+      addressed();
       void navigator.clipboard?.writeText(location.href).then(() => (link.textContent = "Copied"), () => undefined);
     },
   }, "Copy link to this state");

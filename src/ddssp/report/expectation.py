@@ -44,10 +44,7 @@ def expectation(
         raise ValueError(f"records must be at least 1, got {records}; state about how many rows the data has.")
     encoding = Encoding.centred(schema)
     about = _target(encoding, target)
-    rows = [
-        _expected(schema, encoding, records, e, delta, about, target is not None, contribution)
-        for e in sorted({*EPSILONS, epsilon})
-    ]
+    rows = [_expected(schema, encoding, records, e, delta, about, target, contribution) for e in sorted({*EPSILONS, epsilon})]
     return {
         "format": 1,
         "kind": "expectation",
@@ -57,6 +54,7 @@ def expectation(
         "delta": delta,
         "epsilon": epsilon,
         "target": about,
+        "declared": target,
         "mechanism": mechanism,
         "columns": len(schema.resolved),
         "rows": rows,
@@ -64,7 +62,7 @@ def expectation(
 
 
 def _target(encoding: Encoding, target: str | None) -> str:
-    """The declared target if it is a number, else the first column that is."""
+    """The column that the preview explains: the declared target if it is a number, else the first column that is."""
     scalars = [b.column for b in encoding if b.column is not None and b.is_scalar]
     if not scalars or len(encoding.columns) < 2:
         raise ValueError(
@@ -80,12 +78,12 @@ def _expected(
     epsilon: float,
     delta: float,
     target: str,
-    declared: bool,
+    declared: str | None,
     contribution: Contribution | None,
 ) -> dict[str, Any]:
     rho = rho_of(epsilon, delta)
     asked = queries(encoding)
-    weights = np.array([TARGET_WEIGHT if declared and target in q.clique else 1.0 for q in asked])
+    weights = np.array([TARGET_WEIGHT if declared is not None and declared in q.clique else 1.0 for q in asked])
     sigmas = allocation(asked, weights, float(rho if contribution is None else contribution.for_records(rho)))
     measured = [
         Measurement(clique=q.clique, values=_even(q, float(records)), sigma=float(s))

@@ -61,12 +61,14 @@ def _column(array: pa.Array) -> dict[str, Any]:
         low, high = _outward(known.min(), known.max())
         bins = {"bins": 20} if high - low > 1e-9 * max(abs(low), abs(high)) else {}
         return {"kind": "numeric", "low": low, "high": high} | bins | {"to_confirm": ["low", "high"]}
-    return {
-        "kind": "categorical",
-        "levels": _words(array)[:MAX_LEVELS] or ["unknown"],
-        "other": "other",
-        "to_confirm": ["levels"],
-    }
+    levels = _words(array)[:MAX_LEVELS] or ["unknown"]
+    other = {} if len(levels) > 1 and _all_within(array, levels) else {"other": "other"}
+    return {"kind": "categorical", "levels": levels} | other | {"to_confirm": ["levels"]}
+
+
+def _all_within(array: pa.Array, levels: list[str]) -> bool:
+    """Whether each cell has a level: a level without any cell would only hide coefficients behind noise."""
+    return array.null_count == 0 and len(pc.unique(array)) == len(levels)
 
 
 def _words(array: pa.Array) -> list[str]:
