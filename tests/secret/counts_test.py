@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import pickle
-from itertools import pairwise
 
 import duckdb
 import numpy as np
@@ -244,12 +243,6 @@ def test_layout_counts_tables_for_levels_and_numbers_for_scalars():
     assert [b.column for b in LAYOUT.numbers] == ["age", "income", "grade", "sick", "age:missing", "age2", "age:sick"]
     only = Layout.of(SCHEMA, [intercept()])
     assert (only.tables, only.numbers) == ((), ())
-
-
-def test_memory_does_not_grow_with_the_rows():
-    """What is held after 1,000 rows and after 5,000 rows has the same shape."""
-    shapes = [[np.shape(v) for v in (c.sums, c.gram, *c.one.values(), *c.pair.values(), *c.cross.values())] for c in map(counted, map(frame, (1000, 5000)))]  # fmt: skip # noqa: E501
-    assert all(a == b for a, b in pairwise(shapes))
 
 
 def test_counts_do_not_print_pickle_or_copy():

@@ -271,7 +271,7 @@ def test_failures_are_named_by_type_alone():
 def test_another_number_of_records_is_noticed():
     made = rows_of(some_records(Link.IDENTITY, 5, 8), Link.IDENTITY)
     made._records = 6
-    with pytest.raises(DataError, match="the data changed while it was being read; .*; nothing was released"):
+    with pytest.raises(DataError, match=r"the data changed while it was being read; .*; nothing was released"):
         made.answer(asked(Link.IDENTITY))
     assert made._cache is None
 

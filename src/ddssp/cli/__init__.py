@@ -1,7 +1,7 @@
 """The command line: owner commands (release, schema, ledger) and analyst commands (fit, info, synth).
 
 stdout is data, stderr is progress.
-Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget, 1 a failure that nobody foresaw.
+Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget, 1 a failure that nobody foresaw, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget, 1 a failure that nobody foresaw.",
+    epilog="Exit codes: 0 ok, 2 bad usage or input, 3 refused by the budget, 1 a failure that nobody foresaw, 130 interrupted.",
 )
 
 

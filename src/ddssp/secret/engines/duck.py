@@ -90,12 +90,10 @@ def _reader(relation: Any, rows: int) -> Any:
 
 def queried(under: Source, sql: str, batch_rows: int) -> Relation:
     """The rows that a query gives; `under` is its table `data`, read anew for every pass."""
-    import duckdb
-
     _require_select(sql)
     if isinstance(under, File) and is_database(under.path):
-        return Relation(_guarded(lambda: duckdb.connect(under.path, read_only=True).sql(sql)), batch_rows, under)
-    columns, connection = tuple(under.names()), duckdb.connect()
+        return Relation(_guarded(lambda: _silent(under.path, read_only=True).sql(sql)), batch_rows, under)
+    columns, connection = tuple(under.names()), _silent()
     if isinstance(under, File) and under.is_csv:
         connection.register("data", text := Text(under))
         return TextRelation(_guarded(lambda: connection.sql(sql)), batch_rows, under, text)
@@ -104,6 +102,15 @@ def queried(under: Source, sql: str, batch_rows: int) -> Relation:
         return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under, dataset.count_rows)
     connection.register("data", pa.Table.from_batches(list(under.batches(columns))))
     return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under)
+
+
+def _silent(database: str = ":memory:", *, read_only: bool = False) -> Any:
+    """A connection that shows no progress of its own: it would do so on stdout, which is for data."""
+    import duckdb
+
+    connection = duckdb.connect(database, read_only=read_only)
+    connection.execute("SET enable_progress_bar = false")
+    return connection
 
 
 def _require_select(sql: str) -> None:

@@ -62,9 +62,13 @@ class File(Local):
     def dataset(self) -> Any:
         """All Parquet files of a folder; Arrow's own module for that takes a while to load, so single files go without."""
         import pyarrow.dataset as ds
+        from pyarrow import fs
 
         system, path = _located(self.path)
-        found = ds.dataset(path, filesystem=system, format="parquet", partitioning="hive")
+        remote = not isinstance(system, fs.LocalFileSystem)  # there, few large requests are worth the memory they take
+        options = ds.ParquetFragmentScanOptions(pre_buffer=remote)
+        kind = ds.ParquetFileFormat(default_fragment_scan_options=options)
+        found = ds.dataset(path, filesystem=system, format=kind, partitioning="hive")
         if not found.files:
             raise pa.ArrowInvalid("no files")
         return found
@@ -86,7 +90,7 @@ class File(Local):
             require(columns, file.schema_arrow.names)
             require_small_cells(file.metadata, columns)
             total, done = max(file.metadata.num_rows, 1), 0
-            for batch in ahead(file.iter_batches(batch_size=self._rows, columns=list(columns))):
+            for batch in ahead(_by_groups(file, columns, self._rows)):
                 yield batch.select(list(columns))
                 done += batch.num_rows
                 tell(done / total)
@@ -128,6 +132,12 @@ class File(Local):
         except (OSError, pa.ArrowException, UnicodeDecodeError):
             kind = "CSV" if self.is_csv else "Parquet"
             raise DataError(f"data file {self.path!r} cannot be read as {kind}; give a .parquet or .csv file.") from None
+
+
+def _by_groups(file: Any, columns: tuple[str, ...], rows: int) -> Iterator[pa.RecordBatch]:
+    """Batches of a Parquet file, one row group after the other: Arrow keeps all that it was asked for until the end."""
+    for group in range(file.num_row_groups):
+        yield from file.iter_batches(batch_size=rows, row_groups=[group], columns=list(columns))
 
 
 class DatasetRows(Local):
