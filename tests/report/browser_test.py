@@ -218,6 +218,30 @@ def assert_at_once(opened: Opened) -> None:
     assert median["change"] < 100 or quarter["change"] < 100 * max(quarter["product"] / IDLE_PRODUCT, 1)
 
 
+def test_labels_are_cut_where_they_are_alike(browser, tmp_path):
+    """Levels of one column begin alike: what is drawn of them differs, and hovering shows all of it."""
+    names = [f"a long column of codes for districts {i}" for i in (1, 2)]
+    columns = {
+        n: {"kind": "categorical", "levels": [f"a level described at great length, part {k}" for k in range(5)]} for n in names
+    }
+    rng = np.random.default_rng(2)
+    rows = {n: rng.choice(c["levels"], 4000) for n, c in columns.items()}
+    columns["y"], rows["y"] = {"kind": "numeric", "low": 0, "high": 1}, rng.random(4000)
+    made = plan(Schema(columns=columns), epsilon=8, delta=1e-6, mechanism="moments")
+    with Opened(browser, report_of(curate(rows, made, noise=SeededNoise(0)), tmp_path), fragment="#target=y") as opened:
+        opened.settled()
+        texts = opened.page.locator("#explorer figure .chart text:has(title)")
+        texts.first.wait_for(state="attached")
+        drawn = [
+            t.partition("|")[::2] for t in texts.evaluate_all("all => all.map((t) => `${t.firstChild.data}|${t.textContent}`)")
+        ]
+        shown, full = [d[0] for d in drawn], [d[1][len(d[0]) :] for d in drawn]
+        assert len(set(shown)) == len(shown) == 8
+        assert all("…" in s for s in shown)
+        assert set(full) == {f"{n}={level}" for n in names for level in columns[n]["levels"][1:]}
+        opened.quiet()
+
+
 @pytest.mark.data
 def test_fire_opens_equals_python_and_is_refitted_at_once(browser, fire, tmp_path):
     """All of its columns at once, then some; more than 225 numbers in all."""

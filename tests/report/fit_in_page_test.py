@@ -28,6 +28,7 @@ def assert_same(page, fit, level: float = 0.95) -> None:
     assert [c["name"] for c in rows] == list(fit.coef)
     assert_close([c["coef"] for c in rows], list(fit.coef.values()))
     seen = found.identified
+    assert [c["name"] for c in rows if c["notNormal"]] == list(fit.not_normal)
     assert [c["estimate"] is not None for c in rows] == seen.tolist()
     for key in ("estimate", "sampling", "privacy", "stderr"):
         assert_close([c[key] for c in rows if c["estimate"] is not None], getattr(found, key)[seen])
@@ -187,3 +188,25 @@ def test_predictions(mixed, in_node):
     )
     for page, model in zip(pages, models, strict=True):
         np.testing.assert_allclose(page["people"], getattr(mixed, model)("visits").predict(raw), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_class_that_nobody_is_in_is_not_identified(in_node, seed):
+    """Its noisy share is near 0 or below: Python and page say so alike, and neither runs away."""
+    rng = np.random.default_rng(0)
+    rows = {"x": rng.random(5000), "y": rng.random(5000) < 0.4, "plan": rng.choice(["basic", "plus"], 5000)}
+    columns = {
+        "x": {"kind": "numeric", "low": 0, "high": 1},
+        "y": {"kind": "boolean"},
+        "plan": {"kind": "categorical", "levels": ["basic", "plus"], "other": "other"},
+    }
+    made = curate(rows, plan(Schema(columns=columns), epsilon=1, delta=1e-6, mechanism="moments"), noise=SeededNoise(seed))
+    ask = {"model": "logistic", "target": "plan", "features": ["x", "y"]}
+    pages = in_node(made, [ask | {"level": i} for i in range(3)])
+    fits = made.logistic("plan").fits
+    for page, fit in zip(pages, fits, strict=True):
+        assert_same(page, fit)
+    assert not fits[2].intervals.identified.any()
+    assert fits[2].not_normal == ()
+    assert max(map(abs, fits[2].coef.values())) < 30
+    assert fits[0].intervals.identified.any()

@@ -4,8 +4,8 @@ import { symmetric, type Block, type Column, type Contract } from "../contract";
 import { Encoding } from "./encoding";
 import { equations, theta as thetaOf, type Equations, type Moments, type Request } from "./equations";
 import { logisticResponse, poissonResponse } from "./adequacy";
-import { calibrated, dispersion, exactSplit, glmInference, logisticInformation, poissonInformation, poissonRule } from "./glm";
-import { inference } from "./inference";
+import { calibrated, classesSeen, dispersion, exactSplit, glmInference, logisticInformation, poissonInformation, poissonRule } from "./glm";
+import { inference, type Intervals } from "./inference";
 import { inKernel } from "./kernel";
 import { dot, timesVector, zeros } from "./matrix";
 import { BlockNoise } from "./noise";
@@ -33,6 +33,8 @@ export interface Coefficient {
   readonly sampling: number | null;
   readonly privacy: number | null;
   readonly stderr: number | null;
+  /** Hidden not by the noise but because the model takes its column for normal, which it is not. */
+  readonly notNormal: boolean;
 }
 
 export interface Fit {
@@ -93,7 +95,7 @@ function linear(moments: Moments, ask: Ask, block: Block): Fit {
   const estimate = found?.intervals.estimate.map((v, i) => block.half * v + shift(e, i, block.centre));
   return {
     ask, theta, encoding: e.encoding, block, covered: found !== null,
-    coefficients: rows(e, coef, estimate, found?.intervals.sampling, found?.intervals.privacy, Math.abs(block.half)),
+    coefficients: rows(e, coef, found && { ...found.intervals, estimate: estimate! }, Math.abs(block.half)),
     facts: [
       ["Records (noisy)", e.total],
       ["R²", tss > 0 ? Math.min(Math.max(1 - rss / tss, 0), 1) : 0],
@@ -120,11 +122,11 @@ function logistic(moments: Moments, ask: Ask, block: Block): Fit {
   const level = m === 2 && block.table ? 1 : ask.level;
   const response = block.scalar ? [last] : Array.from({ length: m }, (_, i) => (i === level ? 2 : 0));
   const e = equations(moments, { ...ask, intercept: true }, response, block.scalar ? 0 : 2 / m - 1);
-  const theta = calibrated(e, solution(e, true), exactSplit), coef = timesVector(e.scale, theta);
-  const found = e.noise === null ? null : glmInference(e, e.noise, exactSplit, logisticInformation, logisticResponse);
+  const rule = exactSplit(e), theta = calibrated(e, solution(e, true), rule), coef = timesVector(e.scale, theta);
+  const found = e.noise === null ? null : glmInference(e, e.noise, rule, logisticInformation, logisticResponse, classesSeen(e));
   return {
     ask: { ...ask, intercept: true }, theta, encoding: e.encoding, block, covered: found !== null,
-    coefficients: rows(e, coef, found?.intervals.estimate, found?.intervals.sampling, found?.intervals.privacy, 1),
+    coefficients: rows(e, coef, found?.intervals, 1, found?.notNormal),
     facts: [["Records (noisy)", e.total], ["Share of positives", Math.min(Math.max((1 + e.mean) / 2, 0), 1)]],
   };
 }
@@ -138,24 +140,23 @@ function poisson(moments: Moments, ask: Ask, block: Block): Fit {
   if (found) facts.push(["Dispersion", dispersion(e, block.half, found.explained)]);
   return {
     ask: { ...ask, intercept: true }, theta, encoding: e.encoding, block, covered: found !== null, facts,
-    coefficients: rows(e, coef, found?.intervals.estimate, found?.intervals.sampling, found?.intervals.privacy, 1),
+    coefficients: rows(e, coef, found?.intervals, 1, found?.notNormal),
   };
 }
 
 function rows(
-  e: Equations, coef: Float64Array, estimate: Float64Array | undefined, sampling: Float64Array | undefined,
-  privacy: Float64Array | undefined, unit: number,
+  e: Equations, coef: Float64Array, found: Intervals | null | undefined, unit: number, notNormal: readonly boolean[] = [],
 ): Coefficient[] {
   const owners = e.encoding.blocks.flatMap((b) => {
     if (b.column === null) return e.intercept ? [null] : [];
     return Array.from({ length: b.contrast === "first" ? b.rows - 1 : b.rows }, () => b.column);
   });
   return e.names.map((name, i) => {
-    const seen = privacy !== undefined && Number.isFinite(privacy[i]!);
-    const s = seen ? unit * sampling![i]! : null, p = seen ? unit * privacy![i]! : null;
+    const seen = found && Number.isFinite(found.privacy[i]!) ? found : null;
+    const s = seen && unit * seen.sampling[i]!, p = seen && unit * seen.privacy[i]!;
     return {
-      name, column: owners[i] ?? null, coef: coef[i]!, estimate: seen ? estimate![i]! : null, sampling: s, privacy: p,
-      stderr: seen ? Math.hypot(s!, p!) : null,
+      name, column: owners[i] ?? null, coef: coef[i]!, estimate: seen && seen.estimate[i]!, sampling: s, privacy: p,
+      stderr: seen && Math.hypot(s!, p!), notNormal: notNormal[i] ?? false,
     };
   });
 }

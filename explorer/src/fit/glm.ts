@@ -4,7 +4,7 @@ import { adequate, type Response } from "./adequacy";
 import { eigen } from "./eigen";
 import { fitted, folded, residual, theta, type Equations } from "./equations";
 import { inference, masked, outer, type Inference, type Intervals } from "./inference";
-import { dot, timesTransposed, timesVector, transposed, zeros, type Matrix } from "./matrix";
+import { copied, dot, timesTransposed, timesVector, transposed, zeros, type Matrix } from "./matrix";
 import type { BlockNoise } from "./noise";
 import { sparseTimes } from "./reading";
 
@@ -18,10 +18,16 @@ export interface Calibration {
 
 export type Rule = (mean: number, variance: number) => Calibration;
 
-const LARGEST_R2 = 0.98, SMALLEST_SHARE = 1e-6;
+const LARGEST_R2 = 0.98, SMALLEST_SHARE = 1e-6, SEEN = 4;
 
-export function exactSplit(mean: number, variance: number): Calibration {
-  const m = Math.min(Math.max(mean, 2 * SMALLEST_SHARE - 1), 1 - 2 * SMALLEST_SHARE), spread = 1 - m * m;
+/** The rule of two classes, none of which is taken to be rarer than what the release can tell: a standard error of its share. */
+export function exactSplit(e: Equations): Rule {
+  const smallest = Math.min(Math.max(meanError(e) / 2, SMALLEST_SHARE), 0.5);
+  return (mean, variance) => split(mean, variance, smallest);
+}
+
+function split(mean: number, variance: number, smallest: number): Calibration {
+  const m = Math.min(Math.max(mean, 2 * smallest - 1), 1 - 2 * smallest), spread = 1 - m * m;
   const left = spread - Math.min(Math.max(variance, 0), LARGEST_R2 * spread);
   return {
     factor: 2 / left,
@@ -43,6 +49,29 @@ export function poissonRule(unit: number): Rule {
   };
 }
 
+/** Q with tr QN the noise of the response's mean, "p p". */
+function ofMean(e: Equations): Matrix {
+  const p = e.response.length, out = zeros(p, p), X = out.data;
+  for (let i = 0; i < p; i++) {
+    const y = (e.response[i]! - (i === 0 ? e.mean : 0)) / 2 / e.total;
+    X[i]! += y;
+    X[i * p]! += y;
+  }
+  return out;
+}
+
+/** Standard error that the noise gives the response's mean; 0 where the noise is not known. */
+export function meanError(e: Equations): number {
+  if (e.noise === null) return 0;
+  const Q = ofMean(e);
+  return Math.sqrt(Math.max(dot(Q.data, e.noise.response(copied(Q)).data), 0));
+}
+
+/** Whether the rarer of two classes stands out from the noise; of one that does not, nothing is identified. */
+export function classesSeen(e: Equations): boolean {
+  return 1 - Math.abs(e.mean) > SEEN * meanError(e);
+}
+
 /** θ in the encoding's coordinates, β calibrated by its own variance V = β'Σβ. */
 export function calibrated(e: Equations, beta: Float64Array, rule: Rule): Float64Array {
   const n = e.total, centre = dot(e.G.data.subarray(0, e.G.cols), fitted(e, beta)) / n;
@@ -58,9 +87,11 @@ export interface GlmInference {
   readonly linear: Inference;
   readonly explained: number;
   readonly intervals: Intervals;
+  /** Coefficients that are hidden because the model takes their columns for normal, which they are not. */
+  readonly notNormal: readonly boolean[];
 }
 
-export function glmInference(e: Equations, noise: BlockNoise, rule: Rule, information: Information, response: Response): GlmInference {
+export function glmInference(e: Equations, noise: BlockNoise, rule: Rule, information: Information, response: Response, seen = true): GlmInference {
   const linear = inference(e, noise), { reading: r, found } = linear;
   const explained = Math.max(linear.explained / e.total - e.mean ** 2, 0), c = rule(e.mean, explained);
   const constants = Float64Array.from({ length: e.scale.rows }, (_, i) => e.scale.data[i * e.scale.cols]!);
@@ -69,7 +100,8 @@ export function glmInference(e: Equations, noise: BlockNoise, rule: Rule, inform
   const privacy = privacyVariance(e, noise, linear, c, explained, constants).map((v) => Math.sqrt(Math.max(v, 0)));
   const predictor = { beta: r.mean, factor: c.factor, mean: c.constant + c.factor * e.mean, variance: c.factor ** 2 * explained, response };
   const served = adequate(e, predictor, sampling.map((v, i) => Math.hypot(v, privacy[i]!)));
-  return { linear, explained, intervals: masked(estimate, sampling, privacy, linear.known.map((v, i) => v && served[i]!)) };
+  const known = linear.known.map((v, i) => seen && v && served[i]!), notNormal = linear.known.map((v, i) => seen && v && !served[i]!);
+  return { linear, explained, notNormal, intervals: masked(estimate, sampling, privacy, known) };
 }
 
 /** Roots of the diagonal of the inverse information, in the seen directions. */
@@ -91,14 +123,13 @@ function privacyVariance(
   const first = new Float64Array(p);
   first[0] = 1;
   const y = e.response.map((v, i) => v - e.mean * first[i]!);
-  const byMean = zeros(p, p), byVariance = zeros(p, p);
+  const byMean = ofMean(e), byVariance = zeros(p, p);
   for (let i = 0; i < p; i++) {
     for (let j = 0; j < p; j++) {
-      byMean.data[i * p + j] = (y[i]! * first[j]! + first[i]! * y[j]!) / 2 / n;
       byVariance.data[i * p + j] = (y[i]! * y[j]! - t[i]! * t[j]! - explained * first[i]! * first[j]!) / n;
     }
   }
-  const moved = [byMean, byVariance].map((Q) => noise.response({ ...Q, data: Q.data.slice() }));
+  const moved = [byMean, byVariance].map((Q) => noise.response(copied(Q)));
   const mm = dot(byMean.data, moved[0]!.data), mv = dot(byMean.data, moved[1]!.data), vv = dot(byVariance.data, moved[1]!.data);
   const felt = moved.map((X) => timesVector(r.sight, folded(e, timesVector(X, t)))), s = r.sight.rows;
   return found.estimate.map((estimate, i) => {

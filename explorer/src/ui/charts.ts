@@ -9,16 +9,37 @@ const STYLE = { background: "transparent", color: "var(--ink)", fontFamily: "inh
 
 type Svg = SVGSVGElement | HTMLElement;
 
-/** A chart without labels of its own for its parts: the figure around it says in words what it shows. */
-function drawn(options: Plot.PlotOptions): Svg {
+/** A chart without labels of its own for its parts: the figure around it says in words what it shows.
+ *
+ * `names` are those of its rows, and of its columns where it has such, in full: what hovering over a shortened one shows.
+ */
+function drawn(options: Plot.PlotOptions, names: readonly string[] = []): Svg {
   const out = Plot.plot(options);
+  for (const axis of out.querySelectorAll("[aria-label='y-axis tick label'], [aria-label='x-axis tick label']")) {
+    if (axis.children.length === names.length) names.forEach((name, i) => axis.children[i]!.append(titled(name)));
+  }
   for (const part of out.querySelectorAll("[aria-label]")) part.removeAttribute("aria-label");
   return out;
 }
 
-export function short(label: string, most = 26): string {
-  const letters = Array.from(label);
-  return letters.length > most ? `${letters.slice(0, most - 1).join("")}…` : label;
+function titled(name: string): SVGElement {
+  const out = document.createElementNS("http://www.w3.org/2000/svg", "title");
+  out.textContent = name;
+  return out;
+}
+
+/** A label cut in its middle: names of levels begin alike, by their column, and differ at the end. */
+export function short(label: string, most: number): string {
+  const letters = Array.from(label), head = Math.floor((most - 1) * 0.4);
+  return letters.length > most ? `${letters.slice(0, head).join("")}…${letters.slice(head + 1 - most).join("")}` : label;
+}
+
+/** A coefficient's name in at most so many letters: its column and its level each keep both of their ends. */
+function shortName(c: Coefficient, most: number): string {
+  if (c.column === null || !c.name.startsWith(`${c.column}=`)) return short(c.name, most);
+  const level = c.name.slice(c.column.length + 1), wide = Array.from(c.column).length, long = Array.from(level).length;
+  const room = Math.max(most - 1 - wide, Math.ceil((most - 1) / 2));
+  return `${short(c.column, most - 1 - Math.min(long, room))}=${short(level, room)}`;
 }
 
 /** Room for the longest label at 12 pixels. */
@@ -46,7 +67,7 @@ export function bars(d: Distribution, width: number): Svg {
         text: (r: { share: number }) => percent(r.share), dx: 5, textAnchor: "start", fill: "var(--ink)",
       }),
     ],
-  });
+  }, rows.map((r) => r.label));
 }
 
 /** A number's mean and standard deviation within its declared range. */
@@ -89,7 +110,7 @@ export function heatMap(pairs: readonly Pair[], columns: readonly string[], widt
         })
         : null,
     ],
-  });
+  }, columns);
 }
 
 /** Shares of ρ, one bar per line. */
@@ -105,7 +126,7 @@ export function spendingBars(rows: readonly Spending[], width: number): Svg {
       Plot.barX(named, { x: "share", y: "i", fill: "var(--accent)", fillOpacity: 0.8 }),
       Plot.text(named, { x: "share", y: "i", text: (r: Spending) => percent(r.share), dx: 5, textAnchor: "start", fill: "var(--ink)" }),
     ],
-  });
+  }, named.map((r) => r.label));
 }
 
 export interface Drawn {
@@ -120,7 +141,7 @@ export function coefficients(rows: readonly Drawn[], level: number, width: numbe
     const all = limits(c, level), privacy = limits(c, level, true);
     const reach = (all && c.stderr ? ((all[1] - all[0]) / 2) * (c.sampling! / c.stderr) : 0) * unit;
     return {
-      i, name: short(c.name, width < 520 ? 20 : 34), at: (c.estimate ?? c.coef) * unit, known: c.estimate !== null,
+      i, name: shortName(c, width < 520 ? 22 : 36), at: (c.estimate ?? c.coef) * unit, known: c.estimate !== null,
       low: all ? all[0] * unit : null, high: all ? all[1] * unit : null,
       privacyLow: privacy ? privacy[0] * unit : null, privacyHigh: privacy ? privacy[1] * unit : null,
       samplingLow: c.estimate === null ? null : c.estimate * unit - reach, samplingHigh: c.estimate === null ? null : c.estimate * unit + reach,
@@ -141,7 +162,7 @@ export function coefficients(rows: readonly Drawn[], level: number, width: numbe
       Plot.dot(seen, { x: "at", y: "i", r: 3.5, fill: "var(--ink)" }),
       Plot.dot(data.filter((d) => !d.known), { x: "at", y: "i", r: 3.5, stroke: "var(--ink-soft)", fill: "var(--paper)" }),
     ],
-  });
+  }, rows.map(({ c }) => c.name));
 }
 
 export interface WhatIf {

@@ -7,6 +7,8 @@ import { fill, h, number } from "./dom";
 const BATCH = 20;
 const SHORTEST = 8;
 
+const NOT_NORMAL = "“not normal”: coefficients are read from second moments as if features were normal. Where levels, or a mean near a declared bound, show that they are not and it matters, there is no interval.";
+
 interface Row {
   readonly element: HTMLTableRowElement;
   readonly cells: readonly Text[];
@@ -108,12 +110,13 @@ function headingsOf(f: Fit, confidence: number): readonly string[] {
 function textsOf(c: Coefficient, covered: boolean, confidence: number): readonly string[] {
   if (!covered) return [c.name, number(c.coef)];
   const test = significance(c), ends = limits(c, confidence);
-  if (!test || !ends) return [c.name, number(c.coef), "not identified", "", "", "", "", "", "", ""];
+  if (!test || !ends) return [c.name, number(c.coef), c.notNormal ? "not normal" : "not identified", "", "", "", "", "", "", ""];
   return [c.name, number(c.coef), number(c.estimate), number(c.stderr), number(c.sampling), number(c.privacy), test.z.toFixed(2).replace("-", "−"),
     test.p < 0.0005 ? "<0.001" : test.p.toFixed(3), number(ends[0]), number(ends[1])];
 }
 
 function hiddenNote(f: Fit): string {
-  const hidden = f.coefficients.filter((c) => c.estimate === null).length;
-  return hidden > 0 ? `${hidden} of ${f.coefficients.length} coefficients are not identified: the noise hides them.` : "";
+  const hidden = f.coefficients.filter((c) => c.estimate === null && !c.notNormal).length;
+  const unlike = f.coefficients.some((c) => c.notNormal);
+  return [unlike && NOT_NORMAL, hidden > 0 && `${hidden} of ${f.coefficients.length} coefficients are not identified: the noise hides them.`].filter(Boolean).join(" ");
 }

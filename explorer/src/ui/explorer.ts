@@ -124,7 +124,7 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
       },
     }, all ? `Draw the ${ranked.length} clearest only` : `Draw all ${slopes.length}`);
     const parts = [["total", `${Math.round(100 * state.confidence)} % interval`], ["privacy", "privacy error alone"], ["sampling", "sampling error alone"],
-      ["hollow", "not identified (shrunken)"]] as const;
+      ["hollow", "no interval (shrunken)"]] as const;
     const shown = f.covered ? parts : ([["hollow", "coefficient (shrunken); this release has no intervals"]] as const);
     fill(plotNote, h("ul", { class: "legend" }, ...shown.map(([key, text]) => h("li", {}, h("span", { class: `key ${key}` }), text))), more);
     return false;

@@ -68,15 +68,15 @@ def _fixed(found: Calibration, _mean: float, _variance: float) -> Calibration:
     return found
 
 
-def exact_split(mean: float, variance: float) -> Calibration:
+def exact_split(mean: float, variance: float, smallest_share: float = SMALLEST_SHARE) -> Calibration:
     """The maximum of E[ys]/2 − E log 2cosh(s/2) for y = ±1.
 
-    Edge cases: R² = V/(1 − ȳ²) is kept within [0, 0.98] and the classes' shares away from 0.
+    Edge cases: R² = V/(1 − ȳ²) is kept within [0, 0.98] and the classes' shares at `smallest_share` or above.
 
     >>> exact_split(0.0, 0.5).factor  # 2 over the residual variance
     4.0
     """
-    m = float(np.clip(mean, 2 * SMALLEST_SHARE - 1, 1 - 2 * SMALLEST_SHARE))
+    m = float(np.clip(mean, 2 * smallest_share - 1, 1 - 2 * smallest_share))
     spread = 1 - m * m
     left = spread - float(np.clip(variance, 0.0, LARGEST_R2 * spread))
     return Calibration(

@@ -18,6 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from ddssp.inference.noise_covariance import BlockNoise
 from ddssp.model.adequacy import Predictor, adequate
 from ddssp.model.calibration import Calibration, Rule
 from ddssp.model.equations import Equations
@@ -58,7 +59,7 @@ class GlmFit(Fit):
         estimate = calibration.factor * found.estimate + calibration.constant * self._constants
         privacy = np.sqrt(np.maximum(self._privacy_variance(found.estimate, found.variance, found.weights), 0.0))
         sampling = np.sqrt(np.sum(self._sampling_roots() ** 2, axis=1))
-        known = linear.identified & adequate(self.equations, self._predictor, np.hypot(sampling, privacy))
+        known = linear.identified & adequate(self.equations, self._predictor, np.hypot(sampling, privacy)) & self.seen
         return Intervals(
             names=linear.names,
             estimate=np.where(known, estimate, np.nan),
@@ -68,8 +69,13 @@ class GlmFit(Fit):
 
     @property
     def not_normal(self) -> tuple[str, ...]:
-        unserved = self.inference.intervals.identified & ~self.intervals.identified
+        unserved = self.inference.intervals.identified & ~self.intervals.identified & self.seen
         return tuple(name for name, is_so in zip(self.equations.names, unserved, strict=True) if is_so)
+
+    @property
+    def seen(self) -> bool:
+        """Whether the release tells the response's mean well enough for any coefficient to be read."""
+        return True
 
     def response(self, s: Array, variance: float) -> tuple[Array, Array]:
         """Mean of the response and its slope where the predictor is N(s, variance)."""
@@ -125,7 +131,7 @@ class GlmFit(Fit):
         t, y, n = e.residual(reading.mean), e.response - e.mean * first, e.total
         moved = np.array(
             [
-                noise.influence(_symmetric(y, first) / n),
+                _influence_on_mean(e, noise),
                 noise.influence((np.outer(y, y) - np.outer(t, t) - self.explained * np.outer(first, first)) / n),
             ]
         )
@@ -144,6 +150,16 @@ def calibrated(equations: Equations, beta: Array, rule: Rule) -> tuple[Array, fl
     theta = found.factor * equations.theta(beta)
     theta[equations.encoding.slices[None]] += found.constant
     return theta, variance
+
+
+def mean_error(equations: Equations) -> float:
+    """Standard error that the noise gives the response's mean; 0 where the noise is not known."""
+    return 0.0 if equations.noise is None else float(np.linalg.norm(_influence_on_mean(equations, equations.noise)))
+
+
+def _influence_on_mean(e: Equations, noise: BlockNoise) -> Array:
+    first = np.eye(len(e.response))[0]
+    return noise.influence(_symmetric(e.response - e.mean * first, first) / e.total)
 
 
 def _symmetric(a: Array, b: Array) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,10 +14,10 @@ from scipy.special import expit, log_expit
 from ddssp.column import Level, Numeric
 from ddssp.encoding import Block
 from ddssp.inference.noise_covariance import BlockNoise
-from ddssp.model.calibration import Rule, chebyshev2, exact_split
-from ddssp.model.equations import equations, target_block
+from ddssp.model.calibration import SMALLEST_SHARE, Rule, chebyshev2, exact_split
+from ddssp.model.equations import Equations, equations, target_block
 from ddssp.model.fit import Fit, design_of
-from ddssp.model.glm import GlmFit, calibrated
+from ddssp.model.glm import GlmFit, calibrated, mean_error
 from ddssp.model.interval import Intervals, Wald
 from ddssp.model.solve import Shrinkage
 from ddssp.moments import Moments
@@ -27,6 +27,8 @@ Array = NDArray[np.float64]
 
 APPROXIMATIONS = ("exact-split", "chebyshev2")
 NODES = 48
+SEEN = 4.0
+"""Standard errors by which a class must stand out from the noise: its share enters by its logarithm."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -53,6 +55,11 @@ class LogisticFit(GlmFit):
     @property
     def facts(self) -> dict[str, float | None]:
         return {"records": self.equations.total, "share": self.share}
+
+    @cached_property
+    def seen(self) -> bool:
+        """Whether the rarer class stands out from the noise; of one that does not, nothing is identified."""
+        return bool(1 - abs(self.equations.mean) > SEEN * mean_error(self.equations))
 
     def response(self, s: Array, variance: float) -> tuple[Array, Array]:
         """E tanh(s/2), a logistic curve over a normal, and its slope."""
@@ -153,7 +160,7 @@ def logistic(
     """
     if approximation not in APPROXIMATIONS:
         raise ValueError(f"approximation must be one of {', '.join(APPROXIMATIONS)}, got {approximation!r}.")
-    rule: Rule = exact_split if approximation == "exact-split" else chebyshev2(radius)
+    split: Rule = exact_split if approximation == "exact-split" else chebyshev2(radius)
     block = target_block(moments.encoding, target)
     if None not in moments.encoding.slices:
         raise ValueError("logistic regression needs an intercept: its class shares are not among these moments.")
@@ -161,6 +168,7 @@ def logistic(
     def fit(response: tuple[Array, float], classes: tuple[Level, Level]) -> LogisticFit:
         e = equations(moments, target, features=features, response=response, noise=noise)
         how = e.shrinkage(shrinkage, chance=True)
+        rule = partial(exact_split, smallest_share=_told(e)) if split is exact_split else split
         theta, variance = calibrated(e, e.solution(how), rule)
         return LogisticFit(
             target=target,
@@ -189,6 +197,11 @@ def logistic(
         fits=fits,
         classes=levels,
     )
+
+
+def _told(e: Equations) -> float:
+    """The smallest share of a class that the release can tell: the standard error of one."""
+    return min(max(mean_error(e) / 2, SMALLEST_SHARE), 0.5)
 
 
 def indicators(block: Block, schema: Schema) -> tuple[list[tuple[Array, float]], tuple[Level, ...]]:
