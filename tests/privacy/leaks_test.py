@@ -226,7 +226,12 @@ def test_inference_draws_only_for_synthetic_rows():
         assert not [c for c in calls if "np.random" in ast.unparse(c.func)]
 
 
-WARNS = {"kernel.py": ["f'numba is installed but does not load ({type(error).__name__}); numpy counts the same, slower.'"]}
+WARNS = {
+    "kernel.py": [
+        "'numba can keep its compiled code nowhere and compiles anew; set NUMBA_CACHE_DIR to a folder that can be written.'",
+        "f'numba is installed but does not load ({type(error).__name__}); numpy counts the same, slower.'",
+    ]
+}
 """All that the secret side says by itself: about the machine, never about rows."""
 
 

@@ -123,10 +123,10 @@ def _kept(njit: Any) -> Callable[..., None]:
 
 
 def _warn_of_no_cache() -> None:
-    sentence = (
-        "numba can keep its compiled code nowhere and compiles anew; set NUMBA_CACHE_DIR to a folder that can be written."
+    warn(
+        "numba can keep its compiled code nowhere and compiles anew; set NUMBA_CACHE_DIR to a folder that can be written.",
+        stacklevel=2,
     )
-    warn(sentence, stacklevel=2)
 
 
 def _increments(codes, sizes, left, right, start, first, last, tables):  # type: ignore[no-untyped-def]

@@ -7,9 +7,9 @@ own reading of it.
 from __future__ import annotations
 
 import json
-import warnings
 from collections.abc import Collection, Hashable, Iterable, Iterator
 from glob import glob, has_magic
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -40,9 +40,8 @@ def of_polars(frame: Any) -> Hashable:
     try:
         if "DF [" in frame.explain(optimized=False):
             return None
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            plan = json.loads(frame.serialize(format="json"))
+        frame._ldf.serialize_json(written := BytesIO())  # as the public method does, which warns that JSON may change
+        plan = json.loads(written.getvalue())
     except Exception:  # a plan with Python functions, or another polars
         return None
     return of_names(name for paths in _under(plan, {"Paths", "paths"}) for name in _leaves(paths))
