@@ -352,6 +352,46 @@ def test_a_state_travels_by_address(browser, folder):
         again.quiet()
 
 
+def test_what_is_out_of_range_or_unusual_is_said(browser, folder):
+    """Beside its field, aloud, and in the code; a level of confidence that came by address is in its menu."""
+    with Opened(browser, folder / "mixed.html", fragment="#target=visits&confidence=0.93&feature=") as opened:
+        page = opened.settled().page
+        assert page.get_by_label("Interval").evaluate("s => s.selectedOptions[0].text") == "93 %"
+        code = page.get_by_label("Command line code")
+        code.filter(has_text="no feature at all").wait_for()
+        page.get_by_role("button", name="All", exact=True).click()
+        code.filter(has_text="ddssp fit").wait_for()
+        assert "--features" not in code.inner_text()
+        field = page.get_by_label("age", exact=True).and_(page.locator("input[type=number]"))
+        said = page.locator(f"#{field.get_attribute('aria-describedby')}")
+        assert said.get_attribute("aria-live") == "polite"
+        for given, words in (("200", "declared from 18 to 90: 90 counts"), ("", "no number"), ("40", "")):
+            field.fill(given)
+            assert words in said.inner_text()
+            assert field.get_attribute("aria-invalid") == ("true" if words else "false")
+            assert bool(said.inner_text()) == bool(words)
+        opened.quiet()
+
+
+def test_associations_have_signs(browser, tmp_path):
+    """Two numbers that fall as one rises are of another colour, and the sign is in the words."""
+    x = np.random.default_rng(4).random(4000)
+    rows = {"up": x, "too": x, "down": 1 - x}
+    schema = Schema(columns={name: {"kind": "numeric", "low": 0, "high": 1} for name in rows})
+    made = plan(schema, epsilon=8, delta=1e-6, mechanism="moments")
+    with Opened(browser, report_of(curate(rows, made, noise=SeededNoise(0)), tmp_path)) as opened:
+        cells = opened.page.locator("#pairs rect:has(title)")
+        cells.first.wait_for(state="attached")
+        found = {
+            c[0].partition(":")[0]: c
+            for c in cells.evaluate_all("all => all.map((r) => [r.textContent, r.getAttribute('fill')])")
+        }
+        assert "−" in found["up × down"][0]
+        assert "−" not in found["up × too"][0]
+        assert found["up × down"][1] == "var(--privacy)" != found["up × too"][1]
+        opened.quiet()
+
+
 @pytest.mark.parametrize(
     "fragment", ["#target=<script>alert(1)</script>", "#model=nonsense&of=99&confidence=7", "#%E0%A4%A", "#feature="]
 )

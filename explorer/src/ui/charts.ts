@@ -100,7 +100,8 @@ export function heatMap(pairs: readonly Pair[], columns: readonly string[], widt
     marks: [
       Plot.cell(both, { x: "left", y: "right", fill: "var(--surface)", stroke: "var(--line)", strokeWidth: 0.5 }),
       Plot.cell(both.filter(clear), {
-        x: "left", y: "right", fill: "var(--accent)", fillOpacity: (p: Pair) => 0.06 + 0.94 * Math.min(Math.abs(p.value), 1),
+        x: "left", y: "right", fill: (p: Pair) => (p.value < 0 ? "var(--privacy)" : "var(--accent)"), fillOpacity: (p: Pair) => 0.06 + 0.94 * Math.min(Math.abs(p.value), 1),
+        title: (p: Pair) => `${p.left} × ${p.right}: ${number(p.value)}${p.error === null ? "" : ` ± ${number(2 * p.error)}`}`,
       }),
       written
         ? Plot.text(both, {
@@ -178,9 +179,9 @@ export function preview(rows: readonly WhatIf[], now: number, width: number): Sv
   const known = rows.filter((r) => r.total !== null);
   const top = Math.max(...known.map((r) => r.total!), 1e-9), floor = known.filter((r) => r.sampling !== null);
   return drawn({
-    style: STYLE, width, height: 220, marginLeft: 56, marginRight: 20, marginBottom: 38, marginTop: 16,
+    style: STYLE, width, height: 220, marginLeft: 56, marginRight: 20, marginBottom: 38, marginTop: 30,
     x: { type: "log", domain: [rows[0]!.epsilon, rows[rows.length - 1]!.epsilon] },
-    y: { domain: [0, top * 1.08], ticks: 4, grid: true, label: null },
+    y: { domain: [0, top * 1.08], ticks: 4, grid: true, label: "median standard error", labelArrow: "none" },
     marks: [
       Plot.axisX(rows.map((r) => r.epsilon), { text: rows.map((r) => `ε ${number(r.epsilon)}`), label: null }),
       Plot.line(floor, { x: "epsilon", y: "sampling", stroke: "var(--sampling)", strokeWidth: 2 }),

@@ -2,7 +2,7 @@
 
 import type { Contract } from "../contract";
 import type { Model } from "../fit/fit";
-import { fill, h } from "./dom";
+import { fill, h, number } from "./dom";
 import { columnOf, commonLevels, models, retargeted, usable, type State } from "./state";
 
 type Change = (next: State) => void;
@@ -28,13 +28,18 @@ export function controls(contract: Contract, state: () => State, change: Change)
     const labels = columnOf(contract, s.target).labels;
     levelField.hidden = !(s.model === "logistic" && labels.length > 2);
     options(level, labels.map((l, i) => [String(i), l || "(empty)"]), String(s.level));
-    options(confidence, [0.8, 0.9, 0.95, 0.99].map((v) => [String(v), `${Math.round(100 * v)} %`]), String(s.confidence));
+    options(confidence, levels(s.confidence).map((v) => [String(v), `${number(100 * v)} %`]), String(s.confidence));
     intercept.checked = s.intercept;
     interceptField.hidden = s.model !== "linear";
     showFeatures(contract, features, s, change);
     showReferences(contract, references, s, change);
   };
   return { element, show };
+}
+
+/** Levels of an interval to choose from; one that came by address among them. */
+function levels(now: number): readonly number[] {
+  return [...new Set([0.8, 0.9, 0.95, 0.99, now])].sort((a, b) => a - b);
 }
 
 function field(title: string, control: HTMLElement): HTMLElement {

@@ -77,6 +77,7 @@ export function python(contract: Contract, state: State): string {
 export function commandLine(contract: Contract, state: State): string {
   const features = chosen(contract, state), comma = features !== null && features.length > 1 && features.some((f) => f.includes(","));
   if (comma || state.target.includes(",")) return "# a column's name holds a comma, which the command line takes for two: use Python";
+  if (features !== null && features.length === 0) return "# a regression on no feature at all: use Python";
   const parts = ["ddssp fit", shell(contract.about.file), `--model ${state.model}`, `--target ${shell(state.target)}`];
   if (features) parts.push(`--features ${shell(features.join(","))}`);
   if (!state.intercept && state.model === "linear") parts.push("--no-intercept");

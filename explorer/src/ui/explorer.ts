@@ -123,7 +123,7 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
         draw(f);
       },
     }, all ? `Draw the ${ranked.length} clearest only` : `Draw all ${slopes.length}`);
-    const parts = [["total", `${Math.round(100 * state.confidence)} % interval`], ["privacy", "privacy error alone"], ["sampling", "sampling error alone"],
+    const parts = [["total", `${number(100 * state.confidence)} % interval`], ["privacy", "privacy error alone"], ["sampling", "sampling error alone"],
       ["hollow", "no interval (shrunken)"]] as const;
     const shown = f.covered ? parts : ([["hollow", "coefficient (shrunken); this release has no intervals"]] as const);
     fill(plotNote, h("ul", { class: "legend" }, ...shown.map(([key, text]) => h("li", {}, h("span", { class: `key ${key}` }), text))), more);
@@ -149,10 +149,15 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
   };
 
   const name = () => `${contract.about.name}-${state.target}`.replace(/[^\w-]+/g, "_");
+  const copied = h("span", { class: "note", role: "status" });
   const link = h("button", {
     type: "button", onclick: () => {
       addressed();
-      void navigator.clipboard?.writeText(location.href).then(() => (link.textContent = "Copied"), () => undefined);
+      const say = (text: string) => {
+        copied.textContent = text;
+        setTimeout(() => (copied.textContent = ""), 4000);
+      };
+      void (navigator.clipboard?.writeText(location.href) ?? Promise.reject()).then(() => say("Copied."), () => say("Not allowed here: copy the address bar."));
     },
   }, "Copy link to this state");
   fill(results, facts,
@@ -161,7 +166,7 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
       h("button", { type: "button", onclick: () => found && save(`${name()}.csv`, "text/csv;charset=utf-8", csv(found, state.confidence)) }, "Table as CSV"),
       h("button", { type: "button", onclick: () => save(`${name()}.svg`, "image/svg+xml", svgText(finished(plot))) }, "Plot as SVG"),
       h("button", { type: "button", onclick: () => void png(finished(plot)).then((blob) => save(`${name()}.png`, "image/png", blob)) }, "Plot as PNG"),
-      link),
+      link, copied),
     rows.element,
     h("h3", {}, "A made-up record"),
     h("p", {}, "What the fit expects of somebody with these values; change any of them."), person.element,

@@ -1,7 +1,7 @@
 /** A made-up record: one field for each column that the features need. */
 
 import type { Column, Contract } from "../contract";
-import { h } from "./dom";
+import { h, number } from "./dom";
 import { within, type State } from "./state";
 
 export interface MadeUp {
@@ -32,11 +32,17 @@ function sources(contract: Contract, state: State): ReadonlySet<string> {
 
 function field(c: Column, id: string, set: (column: string, value: number) => void) {
   if (c.kind === "numeric") {
+    const said = h("span", { id: `${id}-said`, class: "said", "aria-live": "polite" });
     const control: HTMLInputElement = h("input", {
-      id, type: "number", min: c.low, max: c.high, step: "any", inputmode: "decimal",
-      oninput: () => Number.isFinite(control.valueAsNumber) && set(c.name, within(c, control.valueAsNumber)),
+      id, type: "number", min: c.low, max: c.high, step: "any", inputmode: "decimal", "aria-describedby": said.id,
+      oninput: () => {
+        const given = control.valueAsNumber, missing = !Number.isFinite(given), outside = !missing && within(c, given) !== given;
+        control.setAttribute("aria-invalid", String(missing || outside));
+        said.textContent = missing ? "no number: the last one counts" : outside ? `declared from ${number(c.low)} to ${number(c.high)}: ${number(within(c, given))} counts` : "";
+        if (!missing) set(c.name, within(c, given));
+      },
     });
-    return { control, element: h("div", { class: "field" }, h("label", { for: id }, c.name), control) };
+    return { control, element: h("div", { class: "field" }, h("label", { for: id }, c.name), control, said) };
   }
   const control: HTMLSelectElement = h("select", { id, onchange: () => set(c.name, Number(control.value)) },
     ...c.labels.map((l, at) => h("option", { value: at }, l || "(empty)")));

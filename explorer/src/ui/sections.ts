@@ -21,7 +21,7 @@ export function masthead(c: Contract): HTMLElement {
 function facts(c: Contract): [string, string][] {
   const a = c.about;
   return [["ε", number(a.epsilon)], ["δ", exponent(a.delta)], ["Protects each", a.unit], ["Mechanism", a.mechanism],
-    ["Columns", String(c.columns.length)], ["Records, noisy", a.records === null ? "not measured" : number(a.records)]];
+    ["Columns", String(c.columns.length)], ["Records, noisy", a.records === null ? "not measured" : `${number(a.records)}${plusMinus(a.recordsError)}`]];
 }
 
 /** 1e-6 as 10⁻⁶, other numbers as they are. */
@@ -111,9 +111,14 @@ export function columnsSection(c: Contract): HTMLElement | null {
     many && h("details", {}, h("summary", {}, `${rest.length} more columns`), h("div", { class: "cards" }, ...rest)));
 }
 
+/** Two standard errors of the noise, where they are known. */
+function plusMinus(error: number | null): string {
+  return error === null ? "" : ` ± ${number(2 * error)}`;
+}
+
 function card(c: Contract, d: Distribution): HTMLElement {
   const column = columnOf(c, d.column);
-  const text = d.mean === null ? "" : `mean ${number(d.mean)}${d.meanError === null ? "" : ` ± ${number(2 * d.meanError)}`}${d.spread === null ? "" : `, standard deviation ${number(d.spread)}`}`;
+  const text = d.mean === null ? "" : `mean ${number(d.mean)}${plusMinus(d.meanError)}${d.spread === null ? "" : `, standard deviation ${number(d.spread)}${plusMinus(d.spreadError)}`}`;
   const ends: [number, number] = column.kind === "numeric" ? [column.low!, column.high!] : boundsOf(c, d.column);
   if (d.bars && d.bars.length <= 24) return h("div", { class: "card" }, h("h3", {}, d.column), chart(null, `Shares of ${d.column}: ${d.bars.map((b) => `${b.label || "empty"} ${percent(b.share)}`).join(", ")}`, (w) => bars(d, w)), text && h("p", { class: "note" }, text));
   if (d.bars) {
@@ -138,7 +143,7 @@ export function pairsSection(c: Contract): HTMLElement | null {
   const kept = new Set(shown), within = c.association.filter((p) => kept.has(p.left) && kept.has(p.right));
   const known = c.association[0]!.error !== null;
   return section("pairs", "Which columns go together",
-    h("p", {}, "Between two numbers the correlation; with levels the root of Escoufier's RV, 0 to 1, which weighs a level by how common it is. ",
+    h("p", {}, "Between two numbers the correlation: blue where they rise together, orange where one falls as the other rises. With levels the root of Escoufier's RV, 0 to 1, which has no sign and weighs a level by how common it is. ",
       known ? "The noise's own contribution is taken off. A pair that noise could have made, within two standard errors of 0, shows a dot or stays empty."
         : "The release holds estimated tables: pairs that were never measured are the model's guess, so there is no error to show."),
     chart("Strength of association", `The strongest: ${strongest.slice(0, 8).map((p) => `${p.left} and ${p.right} ${number(p.value)}`).join("; ")}`,
