@@ -253,9 +253,9 @@ def curate(
         require_rewindable(source, f"unit {plan.contribution.column!r}", "leave the unit out")
     if plan.mechanism.passes:
         require_rewindable(source, f"mechanism {plan.mechanism.name}", "use moments")
-    passing = _guarded(lambda: _Passing(source, _read(plan.schema, layout), plan.contribution))
+    passing = _guarded(lambda: _Passing(source, _read(plan.schema, layout), plan.contribution, partial(tell, "choosing rows")))
     fold = partial(partials, layout=layout, threads=_threads(source, engine))
-    exact = _guarded(lambda: Counts.of(passing.folded(fold, lambda share: tell("counting", share)), layout))
+    exact = _guarded(lambda: Counts.of(passing.folded(fold, partial(tell, "counting")), layout))
     reservation = _reserve(plan)
     elsewhere = passing.folded if source.engine == "spark" and plan.contribution is None else None
     rows = Rows(passing.batches, plan.schema, plan.mechanism.counted(plan.schema), exact.n, elsewhere)
@@ -293,9 +293,9 @@ def _provenance() -> dict[str, str]:
 class _Passing:
     """Passes over all records, or those of each person that count; one during which the data changed fails."""
 
-    def __init__(self, source: Source, columns: tuple[str, ...], contribution: Contribution | None) -> None:
+    def __init__(self, source: Source, columns: tuple[str, ...], contribution: Contribution | None, tell: Tell) -> None:
         self._source, self._columns, self._before = source, columns, source.stamp()
-        self._people = None if contribution is None else People(source.batches, contribution)
+        self._people = None if contribution is None else People(source.batches, contribution, tell)
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         read = self._source.batches if self._people is None else self._people.batches
@@ -306,7 +306,7 @@ class _Passing:
         if self._people is None:
             yield from self._source.folded(self._columns, fold, tell)
         else:
-            yield from fold(self._people.batches(self._columns))
+            yield from fold(self._people.batches(self._columns, tell))
         self._require_unchanged()
 
     def _require_unchanged(self) -> None:

@@ -62,7 +62,7 @@ def test_release_writes_one_file_and_says_what_it_spent(run, folder):
     assert got.code == 0
     assert got.out == ""
     assert "spent ε = 1 at δ = 1e-06" in got.err
-    assert "protects each person (add or remove one)" in got.err
+    assert "protects each person (add or remove one record)" in got.err
     assert "wrote r.ddssp" in got.err
     assert files(folder) == {"schema.toml", "data.parquet", "r.ddssp"}
     assert ddssp.load("r.ddssp").private

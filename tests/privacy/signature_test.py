@@ -117,8 +117,7 @@ def test_a_signature_is_not_overwritten_unasked(folder):
 
 
 def test_the_key_itself_signs_what_it_is_given(tmp_path, folder):
-    (tmp_path / "x").write_bytes(b"any bytes")
-    sign(tmp_path / "x", private_key(folder / "owner.pem"))
+    sign(b"any bytes", tmp_path / "x", private_key(folder / "owner.pem"))
     require_signed(b"any bytes", tmp_path / "x", public_key(folder / "owner.pub"))
 
 

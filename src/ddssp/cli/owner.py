@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
     from ddssp.curate import Plan
+    from ddssp.released import Release
 
 Data = Annotated[str, typer.Argument(help="Parquet or CSV file.", metavar="DATA")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -88,23 +89,7 @@ def release(
         require_unit(unit, present)
     curate.require_covered(plan)
     left = _left(plan)
-    summary = {
-        "mechanism": plan.mechanism.name,
-        "epsilon": plan.budget.epsilon,
-        "delta": plan.budget.delta,
-        "rho": float(plan.budget.rho),
-        "unit": plan.schema.unit,
-        "max_rows": max_rows,
-        "columns": len(plan.schema.resolved),
-        "target": plan.target,
-        "engine": curate.engine_of(data, reading),
-        "draws": plan.cost.draws,
-        "memory": plan.cost.bytes,
-        "ledger": None if ledger is None else {"file": str(ledger), "dataset": plan.dataset, "epsilon_left": left},
-        "schema_changed": curate.schema_changed(plan),
-        "output": str(output),
-        "dry_run": dry_run,
-    }
+    summary = _summary(plan, left, engine=curate.engine_of(data, reading), ledger=ledger, output=output, dry_run=dry_run)
     if summary["schema_changed"]:
         note(
             f"warning: the ledger's last release of {plan.dataset!r} was made under another schema; other data needs --dataset"
@@ -112,25 +97,62 @@ def release(
         )
     if report is not None or records is not None:
         _preview(plan, report, records, dry_run, force)
-    if dry_run:
-        emit_json(summary) if json else note(
-            f"would spend {_spend(plan)}\n{_rest(plan, left, 'would leave')}\n"
-            f"would take {plan.cost}, read by {summary['engine']}\nnothing was counted, drawn or spent"
-        )
-        return
-    with progress() as tell:
-        made = curate.curate(data, plan, progress=tell, engine=reading)
-    made.save(output, force=force)
-    if key is not None:
-        from ddssp.privacy.signature import sign as signed
+    made = None
+    if not dry_run:
+        with progress() as tell:
+            made = curate.curate(data, plan, progress=tell, engine=reading)
+        _save(made, output, key, force)
+    emit_json(summary) if json else note(_told(plan, left, summary, made))
 
-        signed(output, key)
+
+def _summary(
+    plan: Plan, left: float | None, *, engine: str, ledger: Path | None, output: Path, dry_run: bool
+) -> dict[str, Any]:
+    """What is spent on what, as --json prints it."""
+    from ddssp.curate import schema_changed
+
+    return {
+        "mechanism": plan.mechanism.name,
+        "epsilon": plan.budget.epsilon,
+        "delta": plan.budget.delta,
+        "rho": float(plan.budget.rho),
+        "unit": plan.schema.unit,
+        "max_rows": None if plan.contribution is None else plan.contribution.rows,
+        "columns": len(plan.schema.resolved),
+        "target": plan.target,
+        "engine": engine,
+        "draws": plan.cost.draws,
+        "memory": plan.cost.bytes,
+        "ledger": None if ledger is None else {"file": str(ledger), "dataset": plan.dataset, "epsilon_left": left},
+        "schema_changed": schema_changed(plan),
+        "output": str(output),
+        "dry_run": dry_run,
+    }
+
+
+def _told(plan: Plan, left: float | None, summary: dict[str, Any], made: Release | None) -> str:
+    """The same in words, and what to do next."""
+    engine, output = summary["engine"], summary["output"]
+    if made is None:
+        return (
+            f"would spend {_spend(plan)}\n{_rest(plan, left, 'would leave')}\n"
+            f"would take {plan.cost}, read by {engine}\nnothing was counted, drawn or spent"
+        )
     fitted = made.fitted
     request = "--target COLUMN" if fitted is None else f"--target {fitted.target} --model {fitted.model}"
-    emit_json(summary) if json else note(
-        f"spent {_spend(plan)}; read by {summary['engine']}\n{_rest(plan, left, 'left:')}\n"
+    return (
+        f"spent {_spend(plan)}; read by {engine}\n{_rest(plan, left, 'left:')}\n"
         f"wrote {output}; next: ddssp fit {output} {request}"
     )
+
+
+def _save(made: Release, output: Path, key: Ed25519PrivateKey | None, force: bool) -> None:
+    """None; the release is written, and its signature beside it where there is a key."""
+    made.save(output, force=force)
+    if key is not None:
+        from ddssp.privacy.signature import sign
+
+        sign(made.to_bytes(), output, key)
 
 
 def _preview(plan: Plan, report: Path | None, records: int | None, dry_run: bool, force: bool) -> None:
@@ -138,7 +160,7 @@ def _preview(plan: Plan, report: Path | None, records: int | None, dry_run: bool
     from ddssp.cli.show import note
     from ddssp.released import require_writable
     from ddssp.report.expectation import expectation
-    from ddssp.report.page import expectation_page
+    from ddssp.report.page import expectation_page, put
 
     if report is None or records is None or not dry_run:
         raise ValueError("--report needs --dry-run and --records beside it: it says what to expect of about so many rows.")
@@ -153,7 +175,7 @@ def _preview(plan: Plan, report: Path | None, records: int | None, dry_run: bool
         mechanism=name,
         contribution=plan.contribution,
     )
-    report.write_text(expectation_page(found), encoding="utf-8")
+    put(report, expectation_page(found).encode())
     note(f"wrote {report}: expected accuracy at several ε, from the schema and the stated number of records")
 
 
@@ -216,8 +238,12 @@ def _rest(plan: Plan, left: float | None, verb: str) -> str:
 
 
 def _neighbours(plan: Plan) -> str:
+    from ddssp.privacy.budget import Neighbours
+
     bound = plan.contribution
-    return "add or remove one" if bound is None else f"all rows with one {bound.column!r}, of which at most {bound.rows} count"
+    if bound is None:
+        return Neighbours.ADD_REMOVE.value
+    return f"all rows with one {bound.column!r}, of which at most {bound.rows} count"
 
 
 def draft(

@@ -47,10 +47,13 @@ def public_key(path: Path) -> Ed25519PublicKey:
     return key
 
 
-def sign(release: Path, key: Ed25519PrivateKey) -> Path:
-    """The file with the signature of a release, written whole or not at all."""
+def sign(content: bytes, release: Path, key: Ed25519PrivateKey) -> Path:
+    """The file with the signature of a release's content, written whole or not at all.
+
+    What is signed is what was made, not what lies at its place by now.
+    """
     path = signature_path(release)
-    whole.write(path, key.sign(release.read_bytes()))
+    whole.write(path, key.sign(content))
     return path
 
 
