@@ -181,7 +181,9 @@ def content(path: str | Path) -> bytes:
     try:
         if path.stat().st_size > MAX_BYTES:
             raise ReleaseError(f"release {str(path)!r} is larger than {MAX_BYTES:,} bytes.")
-        if not (path.is_file() or path.is_dir()):
+        if path.is_dir():
+            raise ReleaseError(f"release {str(path)!r} is a folder; name a .ddssp file in it.")
+        if not path.is_file():
             raise ReleaseError(f"release {str(path)!r} must be a file, not a pipe or a device.")
         return path.read_bytes()
     except FileNotFoundError:

@@ -121,6 +121,10 @@ def test_report_of_a_release(folder, command_line):
     assert again.code == 2
     assert "exists" in again.err
     assert command_line("ddssp report absent.ddssp").code == 2
+    assert command_line("ddssp report people.ddssp -o -").out == (folder / "r.html").read_text(encoding="utf-8")
+    assert not (folder / "-").exists()
+    assert command_line("ddssp report people.ddssp -o - --json").code == 2
+    assert "is a folder; name a .ddssp file" in command_line("ddssp info .").err
     assert not (folder / "report.html").exists()
 
 
@@ -154,6 +158,18 @@ def test_expected_errors_are_those_of_releases_of_such_data(folder):
     assert totals == sorted(totals, reverse=True)
 
 
+def test_a_fit_keeps_within_the_terminal(folder, command_line, monkeypatch):
+    """Of eighty letters: columns that do not fit follow below, none is lost."""
+    command_line("ddssp release people.csv --schema schema.toml --epsilon 1 --delta 1e-6 -o narrow.ddssp")
+    monkeypatch.setenv("COLUMNS", "60")
+    narrow = command_line("ddssp fit narrow.ddssp --target visits").out
+    monkeypatch.setenv("COLUMNS", "200")
+    wide = command_line("ddssp fit narrow.ddssp --target visits").out
+    assert max(map(len, narrow.splitlines())) <= 60 < max(map(len, wide.splitlines()))
+    words = {word for word in wide.split() if set(word) - set("=-")}
+    assert words <= set(narrow.split())
+
+
 def test_a_declared_target_with_levels_gets_its_share_in_the_preview(folder):
     """Explained is a number; what is declared takes from its budget, and being declared itself would add to it."""
     schema = Schema.load("schema.toml")
@@ -171,8 +187,11 @@ def test_expectation_needs_a_number_to_explain():
     schema = Schema(columns={"a": {"kind": "categorical", "levels": 3}, "b": {"kind": "categorical", "levels": 3}})
     with pytest.raises(ValueError, match="must declare a number"):
         expectation(schema, records=10, epsilon=1, delta=1e-6)
-    with pytest.raises(ValueError, match="records must be at least 1"):
-        expectation(Schema(columns={"x": {"kind": "boolean"}, "y": {"kind": "boolean"}}), records=0, epsilon=1, delta=1e-6)
+    for records in (0, 10**13):
+        with pytest.raises(ValueError, match="records must be from 1 to"):
+            expectation(
+                Schema(columns={"x": {"kind": "boolean"}, "y": {"kind": "boolean"}}), records=records, epsilon=1, delta=1e-6
+            )
 
 
 def shell(*words: str, **env: str) -> subprocess.CompletedProcess[str]:

@@ -111,9 +111,9 @@ export function columnsSection(c: Contract): HTMLElement | null {
     many && h("details", {}, h("summary", {}, `${rest.length} more columns`), h("div", { class: "cards" }, ...rest)));
 }
 
-/** Two standard errors of the noise, where they are known. */
+/** Two standard errors of the noise, where they are known, to two digits. */
 function plusMinus(error: number | null): string {
-  return error === null ? "" : ` ± ${number(2 * error)}`;
+  return error === null ? "" : ` ± ${number(Number((2 * error).toPrecision(2)))}`;
 }
 
 function card(c: Contract, d: Distribution): HTMLElement {

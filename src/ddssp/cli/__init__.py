@@ -76,13 +76,22 @@ def _explain(error: Exception) -> NoReturn:
 
     if isinstance(error, BudgetError):
         _fail(str(error), 3)
-    if isinstance(error, ValueError | OSError):
+    if isinstance(error, ValueError):
         _fail(str(error), 2)
+    if isinstance(error, OSError):
+        _fail(_system(error), 2)
     if type(error).__name__ == "NoArgsIsHelpError":  # making it has already printed the help
         raise SystemExit(2)
     if hasattr(error, "format_message"):  # bad usage, in the words of the command-line library
         _fail(_usage(error), 2)
     _fail(f"a failure that nobody foresaw ({type(error).__name__}); what the ledger has reserved stays spent.", 1)
+
+
+def _system(error: OSError) -> str:
+    """What the system refused, without its number: `'x.html': no space left on device.`"""
+    if error.strerror is None or error.filename is None:
+        return str(error)
+    return f"{str(error.filename)!r}: {error.strerror[:1].lower()}{error.strerror[1:]}."
 
 
 def _usage(error: Any) -> str:

@@ -47,7 +47,7 @@ def fit(
     json: Json = False,
 ) -> None:
     """Fit a regression from a release, with intervals; costs no privacy, as often as you like."""
-    from ddssp.cli.show import emit_json, note
+    from ddssp.cli.show import columns, emit_json, note
     from ddssp.released import load
 
     if model not in MODELS:
@@ -63,7 +63,7 @@ def fit(
     settings = {"approximation": approximation, "radius": radius, "alpha": alpha, "l1_ratio": l1_ratio}
     fits = [_fitted(loaded, model, name, chosen, not no_intercept, settings) for name in targets]
     about = {"mechanism": loaded.mechanism, "epsilon": loaded.budget.epsilon, "delta": loaded.budget.delta}
-    found = [f.to_dict(level) | about | {"model": model} for f in fits] if json else [f.summary(level) for f in fits]
+    found = [f.to_dict(level) | about | {"model": model} for f in fits] if json else [f.summary(level, columns()) for f in fits]
     if plot is not None:
         from ddssp.model.plot import plot as draw
 

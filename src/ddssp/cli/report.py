@@ -16,15 +16,20 @@ def register(app: typer.Typer) -> None:
 
 def report(
     release: Annotated[Path, typer.Argument(help="Release file (.ddssp).", metavar="RELEASE")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write.")] = Path("report.html"),
+    output: Annotated[Path, typer.Option("--output", "-o", help="HTML file to write; - for stdout.")] = Path("report.html"),
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing output file.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Write a report with an explorer: one file, no network, opens from disk; costs no privacy."""
     from ddssp.cli.show import emit_json, note
     from ddssp.released import load, require_writable
-    from ddssp.report.page import write
+    from ddssp.report.page import page, write
 
+    if str(output) == "-":
+        if json:
+            raise ValueError("output - writes the page itself to stdout; leave --json out, or name a file.")
+        print(page(load(release), file=release.name), end="")
+        return
     require_writable(output, force=force)
     loaded = load(release)
     size = write(loaded, output, file=release.name, force=force)

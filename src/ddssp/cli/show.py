@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,6 +22,17 @@ def note(text: str) -> None:
     """A line for the person at the terminal; control characters, which names in a file may hold, as escapes."""
     tame = (c if c in "\n\t" or unicodedata.category(c) not in {"Cc", "Cs"} else ascii(c)[1:-1] for c in text)
     print("".join(tame), file=sys.stderr)
+
+
+def columns() -> int | None:
+    """Letters of a line: what COLUMNS says, else the terminal of stdout or, beside a pipe, of stderr; None without one."""
+    stated = os.environ.get("COLUMNS", "")
+    if stated.isdecimal() and int(stated) > 0:
+        return int(stated)
+    for stream in (sys.stdout, sys.stderr):
+        if stream.isatty():
+            return os.get_terminal_size(stream.fileno()).columns or None
+    return None
 
 
 def emit_table(title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, text: Sequence[str] = ()) -> None:

@@ -98,12 +98,16 @@ class Fit:
         """The target's expected value for each row of a frame."""
         raise NotImplementedError
 
-    def summary(self, level: float = 0.95) -> str:
-        """A table like statsmodels': coef, std err and its two parts, z, P>|z| and the interval."""
+    def summary(self, level: float = 0.95, width: int | None = None) -> str:
+        """A table like statsmodels': coef, std err and its two parts, z, P>|z| and the interval.
+
+        Args:
+            width: letters of a line, where there is no room for all columns side by side; those that do not fit follow below.
+        """
         from ddssp.model.summary import summary
 
         require_level(level)
-        return summary(self, level)
+        return summary(self, level, width)
 
     def to_dict(self, level: float = 0.95) -> dict[str, Any]:
         """Everything the summary says, for JSON; None where a coefficient is not identified."""

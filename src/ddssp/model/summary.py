@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -33,16 +35,40 @@ NORMAL = (
 )
 
 
-def summary(fit: Fit, level: float = 0.95) -> str:
-    """The table of a fit as text."""
+def summary(fit: Fit, level: float = 0.95, width: int | None = None) -> str:
+    """The table of a fit as text, in parts one below the other where it is wider than `width`."""
     headings, rows = table(fit, level)
-    widths = [max(len(r[i]) for r in (headings, *rows)) for i in range(len(headings))]
-    head, *lines = ["  ".join([r[0].ljust(widths[0]), *map(str.rjust, r[1:], widths[1:])]) for r in (headings, *rows)]
-    wide = max(len(head), 60)
+    parts = _parts((headings, *rows), width)
+    wide = max(60, *(len(line) for part in parts for line in part))
     facts = [f"{FACTS.get(k, k) + ':':<22}{number(v)}" for k, v in fit.facts.items() if v is not None]
     title = "\n".join(line.center(wide).rstrip() for line in ((fit.title,) if fit.private else (fit.title, NOT_PRIVATE)))
     rule = "=" * wide
-    return "\n".join([title, rule, *facts, rule, head, "-" * wide, *lines, rule, *_notes(fit)])
+    shown = [line for head, *lines in parts for line in (head, "-" * wide, *lines, rule)]
+    return "\n".join([title, rule, *facts, rule, *shown, *_within(_notes(fit), width)])
+
+
+def _parts(cells: Sequence[Sequence[str]], width: int | None) -> list[list[str]]:
+    """Lines of as many columns as fit into `width`, names first, then of the columns left; at least one at a time."""
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    names = widths[0] if width is None else min(widths[0], max(width // 2, 12))
+    taken: list[list[int]] = [[]]
+    for i, wide in enumerate(widths[1:], 1):
+        if width is not None and taken[-1] and names + sum(widths[k] + 2 for k in taken[-1]) + wide + 2 > width:
+            taken.append([])
+        taken[-1].append(i)
+    return [
+        ["  ".join([_short(r[0], names).ljust(names), *(r[k].rjust(widths[k]) for k in part)]) for r in cells] for part in taken
+    ]
+
+
+def _short(name: str, most: int) -> str:
+    """A name cut in its middle: those of one column's levels begin alike."""
+    head = (most - 1) // 3
+    return name if len(name) <= most else f"{name[:head]}…{name[head + 1 - most :]}"
+
+
+def _within(notes: Sequence[str], width: int | None) -> list[str]:
+    return list(notes) if width is None else [line for note in notes for line in textwrap.wrap(note, width)]
 
 
 def table(fit: Fit, level: float = 0.95) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:

@@ -26,6 +26,8 @@ from ddssp.privacy.contribution import Contribution
 from ddssp.privacy.curator import Form, Query
 from ddssp.schema import Schema
 
+MOST_RECORDS = 10**12
+
 EPSILONS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 
 
@@ -40,8 +42,10 @@ def expectation(
     contribution: Contribution | None = None,
 ) -> dict[str, Any]:
     """What the preview page shows: expected errors at several ε, the planned one among them."""
-    if records < 1:
-        raise ValueError(f"records must be at least 1, got {records}; state about how many rows the data has.")
+    if not 1 <= records <= MOST_RECORDS:
+        raise ValueError(
+            f"records must be from 1 to {MOST_RECORDS:,}, got {records:,}; state about how many rows the data has."
+        )
     encoding = Encoding.centred(schema)
     about = _target(encoding, target)
     rows = [_expected(schema, encoding, records, e, delta, about, target, contribution) for e in sorted({*EPSILONS, epsilon})]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import ddssp
+from ddssp.archive import ReleaseError
 from ddssp.released import Release, require_writable
 from ddssp.report.contract import contract
 
@@ -65,8 +66,16 @@ def write(release: Release, path: str | Path, *, file: str = "release.ddssp", fo
     path = Path(path)
     require_writable(path, force=force)
     content = page(release, file=file).encode()
-    path.write_bytes(content)
+    put(path, content)
     return len(content)
+
+
+def put(path: Path, content: bytes) -> None:
+    """Writes a page; what the system says against it becomes one sentence."""
+    try:
+        path.write_bytes(content)
+    except OSError as error:
+        raise ReleaseError(f"output {str(path)!r} cannot be written: {error.strerror or type(error).__name__}.") from None
 
 
 def _filled(data: dict[str, Any], *, title: str, sentence: str) -> str:
