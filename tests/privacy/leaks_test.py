@@ -163,7 +163,7 @@ RANDOM = {"random", "secrets", "uuid", "urandom", "getrandom", "default_rng", "R
 MAY = {
     "secret/people.py": {"urandom"},  # which of a person's rows count
     "secret/engines/spark.py": {"uuid", "uuid4"},  # the name of a job, to ask how far it is
-    "privacy/ledger.py": {"secrets", "token_bytes"},  # the key of a ledger's fingerprints
+    "privacy/ledger_file.py": {"secrets", "token_bytes"},  # the key of a ledger's fingerprints
     "reproducible.py": {"random", "default_rng"},  # the seeded twin, for tests and experiments; marks what it makes
     "synth.py": {"random", "default_rng"},  # synthetic rows, from released values
     "gradual.py": {"random"},  # the same; types only

@@ -30,7 +30,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kills import RACERS, ledger_races
 
-from ddssp.privacy import books, cover
+from ddssp.privacy import books, cover, ledger_file
 from ddssp.privacy import ledger as ledger_module
 from ddssp.privacy.budget import BudgetError, epsilon_of, rho_of
 from ddssp.privacy.ledger import Kind, Ledger, LedgerError, Reservation
@@ -432,7 +432,7 @@ def test_racing_to_create_the_ledger_makes_one_and_loses_nothing(tmp_path: Path)
 
 
 def test_a_ledger_in_use_is_waited_for_and_then_given_up(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ledger_module, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(ledger_file, "PATIENCE_S", 0.05)
     with closing(sqlite3.connect(ledger.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         assert ledger.remaining("survey") == CEILING  # reading needs no lock
@@ -442,7 +442,7 @@ def test_a_ledger_in_use_is_waited_for_and_then_given_up(ledger: Ledger, monkeyp
 
 
 def test_patience_is_generous() -> None:
-    assert ledger_module.PATIENCE_S >= 30
+    assert ledger_file.PATIENCE_S >= 30
 
 
 # --- tampering ----------------------------------------------------------------------------------------------------
@@ -740,7 +740,7 @@ def _other_database(path: Path) -> None:
 
 def _newer(path: Path) -> None:
     Ledger(path).set_budget("survey", 1.0, 1e-6)
-    sql(path, f"PRAGMA user_version = {ledger_module.FORMAT_VERSION + 1}")
+    sql(path, f"PRAGMA user_version = {ledger_file.FORMAT_VERSION + 1}")
 
 
 STRANGERS = {
@@ -841,14 +841,14 @@ def test_a_name_added_after_the_ledger_was_opened_is_found_under_the_lock(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = ledger.path.with_name("other.db")
-    prepare = ledger_module._prepare
+    prepare = ledger_file._prepare
 
     def prepared(connection: sqlite3.Connection, path: Path) -> None:
         prepare(connection, path)
         os.link(path, other)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ledger_module, "_prepare", prepared)
+        patch.setattr(ledger_file, "_prepare", prepared)
         with pytest.raises(LedgerError, match="must have one name"):
             reserve(ledger, CEILING)
     other.unlink()
