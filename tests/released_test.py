@@ -308,7 +308,7 @@ def test_no_folder_no_file(tmp_path):
 def test_loading_what_is_not_there(tmp_path):
     with pytest.raises(ReleaseError, match=r"release '.*none.ddssp' does not exist"):
         load(tmp_path / "none.ddssp")
-    with pytest.raises(ReleaseError, match="is a folder; name a .ddssp file"):
+    with pytest.raises(ReleaseError, match=r"is a folder; name a \.ddssp file"):
         load(tmp_path)
     (tmp_path / "empty.ddssp").write_bytes(b"")
     with pytest.raises(ReleaseError, match=r"release '.*empty.ddssp' is damaged or not a release"):

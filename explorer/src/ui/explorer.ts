@@ -63,10 +63,9 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
   const show = (f: Fit): void => {
     fill(facts, ...f.facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, number(value)))));
     rows.show(f, state.confidence);
-    person.show(state);
     predict(f);
     clearTimeout(timer);
-    later = [() => draw(f), () => addressed(), () => codes(), () => rows.rest(), () => wait(f)];
+    later = [() => draw(f), () => recorded(), () => addressed(), () => codes(), () => rows.rest(), () => wait(f)];
     const turn = ++asked, go = () => {
       if (turn !== asked || !later.length) return;
       if (!later[0]!()) later.shift();
@@ -84,6 +83,11 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
   const finished = (element: HTMLElement): HTMLElement => {
     finish();
     return element;
+  };
+
+  const recorded = (): boolean => {
+    person.show(state);
+    return false;
   };
 
   const addressed = (): boolean => {
