@@ -153,7 +153,7 @@ export function coefficients(rows: readonly Drawn[], level: number, width: numbe
   return drawn({
     style: STYLE, width, height: 54 + data.length * 22, marginLeft: margin(data.map((d) => d.name), width), marginRight: 16, marginTop: 8,
     marginBottom: 44,
-    x: { domain: [Math.min(...ends), Math.max(...ends)], nice: true, grid: true, ticks: width < 520 ? 4 : 7, label: "coefficient; of numbers: over their declared range", labelAnchor: "center", labelArrow: "none" },
+    x: { domain: [Math.min(...ends), Math.max(...ends)], nice: true, grid: true, ticks: width < 520 ? 4 : 7, label: width < 520 ? "numbers: over their declared range" : "coefficient; of numbers: over their declared range", labelAnchor: "center", labelArrow: "none" },
     y: { domain: data.map((d) => d.i), tickFormat: (i: number) => data[i]!.name, label: null, tickSize: 0, padding: 0.2 },
     marks: [
       Plot.ruleX([0], { stroke: "var(--ink-soft)" }),
