@@ -6,10 +6,11 @@ import { fill, h, number } from "./dom";
 import { columnOf, commonLevels, models, retargeted, usable, type State } from "./state";
 
 type Change = (next: State) => void;
+type Now = () => State;
 
 const TITLES: Readonly<Record<Model, string>> = { linear: "Linear", logistic: "Logistic", poisson: "Poisson" };
 
-export function controls(contract: Contract, state: () => State, change: Change): { readonly element: HTMLElement; readonly show: () => void } {
+export function controls(contract: Contract, state: Now, change: Change): { readonly element: HTMLElement; readonly show: () => void } {
   const model = h("select", { id: "model", onchange: () => change({ ...state(), model: model.value as Model }) });
   const target = h("select", { id: "target", onchange: () => change(retargeted(contract, state(), target.value)) });
   const level = h("select", { id: "level", onchange: () => change({ ...state(), level: Number(level.value) }) });
@@ -31,8 +32,8 @@ export function controls(contract: Contract, state: () => State, change: Change)
     options(confidence, levels(s.confidence).map((v) => [String(v), `${number(100 * v)} %`]), String(s.confidence));
     intercept.checked = s.intercept;
     interceptField.hidden = s.model !== "linear";
-    showFeatures(contract, features, s, change);
-    showReferences(contract, references, s, change);
+    showFeatures(contract, features, state, change);
+    showReferences(contract, references, state, change);
   };
   return { element, show };
 }
@@ -53,7 +54,8 @@ function options(select: HTMLSelectElement, entries: readonly (readonly [string,
 }
 
 /** Keeps the focus where it was: the boxes stay, only their state changes. */
-function showFeatures(contract: Contract, host: HTMLElement, s: State, change: Change): void {
+function showFeatures(contract: Contract, host: HTMLElement, state: Now, change: Change): void {
+  const s = state();
   const names = usable(contract).filter((n) => n !== s.target), chosen = new Set(s.features);
   const known = Array.from(host.querySelectorAll("input"), (box) => box.value);
   if (host.dataset["target"] === s.target && known.length === names.length) {
@@ -63,9 +65,8 @@ function showFeatures(contract: Contract, host: HTMLElement, s: State, change: C
   host.dataset["target"] = s.target;
   const pick = () => {
     const on = new Set(Array.from(host.querySelectorAll("input:checked"), (box) => (box as HTMLInputElement).value));
-    change({ ...latest(), features: names.filter((n) => on.has(n)) });
+    change({ ...state(), features: names.filter((n) => on.has(n)) });
   };
-  const latest = () => current(s);
   const all = (on: boolean) => () => {
     for (const box of host.querySelectorAll("input")) box.checked = on;
     pick();
@@ -76,22 +77,16 @@ function showFeatures(contract: Contract, host: HTMLElement, s: State, change: C
     h("div", { class: "buttons" }, h("button", { type: "button", onclick: all(true) }, "All"), h("button", { type: "button", onclick: all(false) }, "None")));
 }
 
-let current: (fallback: State) => State = (fallback) => fallback;
-
-/** Where controls that outlive a change of state find the latest one. */
-export function follow(state: () => State): void {
-  current = () => state();
-}
-
 /** One field for each column that is measured against a level, made once; those of other columns than the features are hidden. */
-function showReferences(contract: Contract, host: HTMLElement, s: State, change: Change): void {
+function showReferences(contract: Contract, host: HTMLElement, state: Now, change: Change): void {
+  const s = state();
   if (!host.firstChild) {
     const names = usable(contract).filter((n) => contract.blocks.some((b) => b.column === n && b.contrast === "first" && b.table));
     fill(host, h("summary", {}, "Reference levels: what each level is measured against"),
-      h("div", { class: "boxes" }, ...names.map((name, i) => referenceField(contract, name, i, s, change))),
+      h("div", { class: "boxes" }, ...names.map((name, i) => referenceField(contract, name, i, state, change))),
       h("div", { class: "buttons" },
-        h("button", { type: "button", onclick: () => change({ ...current(s), references: commonLevels(contract) }) }, "The most common level of each"),
-        h("button", { type: "button", onclick: () => change({ ...current(s), references: {} }) }, "The first")));
+        h("button", { type: "button", onclick: () => change({ ...state(), references: commonLevels(contract) }) }, "The most common level of each"),
+        h("button", { type: "button", onclick: () => change({ ...state(), references: {} }) }, "The first")));
   }
   const wanted = new Set(s.features);
   let any = false;
@@ -104,11 +99,11 @@ function showReferences(contract: Contract, host: HTMLElement, s: State, change:
   host.hidden = !any;
 }
 
-function referenceField(contract: Contract, name: string, i: number, s: State, change: Change): HTMLElement {
+function referenceField(contract: Contract, name: string, i: number, state: Now, change: Change): HTMLElement {
   const select: HTMLSelectElement = h("select", {
     id: `reference-${i}`, "data-column": name,
     onchange: () => {
-      const now = current(s);
+      const now = state();
       change({ ...now, references: { ...now.references, [name]: Number(select.value) } });
     },
   });
