@@ -130,7 +130,7 @@ def _runtimes(summary: Summary) -> list[Part]:
     head = ["problem", "method", *(f"ε = {e:g}" for e in summary.epsilons()), "all ε", "paper, all ε", "peak MB"]
     adult = ", ".join(f"{_time(s)} at ε = {e:g}" for e, s in paper.ADULT_SECONDS.items())
     return [
-        Heading("Runtime, seconds"),
+        Heading("Runtime, seconds of one processor"),
         Paragraph(
             f"The paper's AIM on Adult took {adult}, on a Xeon Gold 6240. AIM-Synth includes its AIM release. Baselines on "
             "sufficient statistics leave out the pass over the rows that counts, a tenth of a second."
