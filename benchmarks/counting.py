@@ -115,12 +115,12 @@ def table() -> dict[str, object]:
 
 def limit(n: int) -> list[float]:
     """Wall and processor seconds of the increments alone, on codes in the cache, and of one reading of the codes."""
-    what, fast = layout(), kernel.compiled()
-    codes = what.pairs.codes(2**14)
-    codes[...] = (np.random.default_rng(0).random(codes.shape) * np.array(SIZES)[:, None]).astype(codes.dtype)
-    counted, memory = np.zeros(what.pairs.cells, np.int64), np.ones(2**27, np.uint8)
+    merging, fast = layout().merging, kernel.compiled()
+    codes = merging.pairs.codes(2**14)
+    codes[...] = (np.random.default_rng(0).random(codes.shape) * merging.pairs.sizes[:, None]).astype(codes.dtype)
+    counted, memory = np.zeros(merging.pairs.cells, np.int64), np.ones(2**27, np.uint8)
     assert fast is not None
-    parts = {"chunks": lambda: [fast(codes, what.pairs, counted) for _ in range(20)], "read": memory.view(np.uint64).sum}
+    parts = {"chunks": lambda: [fast(codes, merging.pairs, counted) for _ in range(20)], "read": memory.view(np.uint64).sum}
     chunks, read = best(parts, TIMES["table"]).values()
     return [c * n / (20 * codes.shape[1]) + r * n * len(SIZES) / len(memory) for c, r in zip(chunks, read, strict=True)]
 

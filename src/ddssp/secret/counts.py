@@ -20,6 +20,7 @@ from ddssp.encoding import Block
 from ddssp.schema import Schema
 from ddssp.secret import kernel
 from ddssp.secret.kernel import Codes, Pairs, Tallying
+from ddssp.secret.merging import Merging
 
 ROWS = 2**15
 """Rows handled at once: their cells stay in the cache, and sums of 2^15 products of 16-bit integers are exact in float64."""
@@ -70,6 +71,11 @@ class Layout:
         return Pairs.of([m for _, m in self.tables])
 
     @cached_property
+    def merging(self) -> Merging:
+        """Which columns are counted together."""
+        return Merging.of([m for _, m in self.tables])
+
+    @cached_property
     def width(self) -> int:
         """How many integers are counted in all."""
         levels, q = sum(m for _, m in self.tables), len(self.numbers)
@@ -95,6 +101,8 @@ class Tally(Secret):
         self._layout, self._tallying, self._threads = layout, tallying, threads
         self._flat: NDArray[np.int64] = np.zeros(layout.width, np.int64)
         self._parts = layout.parts(self._flat)
+        merging = layout.merging
+        self._tables = self._parts["pair"] if merging.is_plain else np.zeros(merging.pairs.cells, np.int64)
         self._ends = np.cumsum([0, *(m for _, m in layout.tables)])
 
     @property
@@ -105,6 +113,8 @@ class Tally(Secret):
     def flat(self) -> NDArray[np.int64]:
         """All statistics so far; level counts are margins of the first column's pairs."""
         pairs, sizes = self._layout.pairs, self._layout.pairs.sizes
+        if not self._layout.merging.is_plain:
+            self._layout.merging.margins(self._tables, pairs, self._parts["pair"])
         for k in range(1, len(sizes)):
             table = self._parts["pair"][pairs.start[k - 1] : pairs.start[k]].reshape(sizes[0], sizes[k])
             self._parts["one"][self._ends[k] : self._ends[k + 1]] = table.sum(0)
@@ -131,10 +141,11 @@ class Tally(Secret):
                 indicators = sp.csr_array((np.ones(rows), codes[j], np.arange(rows + 1)), shape=(rows, m))
                 self._parts["cross"][q * a : q * b].reshape(m, q)[...] += _exact(indicators.T @ numbers.T)
         if len(codes) > 1:
-            self._tally()(codes, self._layout.pairs, self._parts["pair"])
+            merging = self._layout.merging
+            self._tally()(merging.codes(codes), merging.pairs, self._tables)
 
     def _tally(self) -> Tallying:
-        earned = self.rows * len(self._layout.pairs.left) >= kernel.EARNED
+        earned = self.rows * len(self._layout.merging.pairs.left) >= kernel.EARNED
         if self._tallying is None and (earned or kernel.is_loaded()):
             self._tallying = kernel.compiled(self._threads) or kernel.tallied
         return self._tallying or kernel.tallied
