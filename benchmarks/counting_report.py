@@ -135,9 +135,9 @@ def of_table(found: Found) -> Iterator[str]:
     wall, cpu = (100 * best / own for best, own in zip(found["limit"], found["seconds"][NUMBA], strict=True))
     yield ""
     yield (
-        "The limit (one increment for each row and pair of groups of columns, on codes in the cache, and one reading of the codes, by "
-        f"all cores) is {found['limit'][0]:.3f} s, of which we reach {wall:.0f} % by wall time and {cpu:.0f} % by processor time; the rest "
-        "is turning Arrow's integers into codes."
+        "The limit (one increment for each row and pair of groups of columns, on codes in the cache, and one reading of the "
+        f"codes, by all cores) is {found['limit'][0]:.3f} s, of which we reach {wall:.0f} % by wall time and {cpu:.0f} % by "
+        "processor time; the rest is turning Arrow's integers into codes."
     )
 
 
