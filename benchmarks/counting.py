@@ -68,11 +68,12 @@ def ours(table: pa.Table) -> Counts:
 
 @contextmanager
 def without_numba() -> Iterator[None]:
-    was, kernel._kernel = kernel._kernel, lambda: None
+    was, installed = kernel._kernel, kernel.is_installed
+    kernel._kernel, kernel.is_installed = lambda: None, lambda: False
     kernel._kernel.cache_info = was.cache_info
     kernel.compiled.cache_clear()
     yield
-    kernel._kernel = was
+    kernel._kernel, kernel.is_installed = was, installed
     kernel.compiled.cache_clear()
 
 

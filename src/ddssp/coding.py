@@ -224,9 +224,9 @@ def _by_text(array: pa.Array, codes: Mapping[str, int]) -> NDArray[np.int32]:
 
 
 @lru_cache(maxsize=2**12)
-def _consecutive(kind: pa.DataType, column: Ordinal | Categorical | Boolean) -> tuple[int, NDArray[np.int32]] | None:
-    """The number before the first level, and codes from there to the one after the last, both ends the fallback's; None unless
-    levels are numbers one apart and cells integers, which floats hold exactly near them."""
+def _consecutive(kind: pa.DataType, column: Ordinal | Categorical | Boolean) -> tuple[int, NDArray[np.int32], bool] | None:
+    """The number before the first level, codes from there to the one after the last, both ends the fallback's, and whether
+    those between are 0, 1, …; None unless levels are numbers one apart and cells integers, which floats hold exactly there."""
     known = _values(column, text=False)
     low = min(known, default=0.5)
     if not pa.types.is_integer(kind) or pa.types.is_uint64(kind) or not low.is_integer() or abs(low) > 2**52:
@@ -234,13 +234,17 @@ def _consecutive(kind: pa.DataType, column: Ordinal | Categorical | Boolean) -> 
     if set(known) != {low + i for i in range(len(known))}:
         return None
     codes = [known[low + i] for i in range(len(known))]
-    return int(low) - 1, np.array([column.fallback, *codes, column.fallback], np.int32)
+    return int(low) - 1, np.array([column.fallback, *codes, column.fallback], np.int32), codes == [*range(len(codes))]
 
 
-def _by_integer(array: pa.Array, before: int, codes: NDArray[np.int32], missing: int) -> NDArray[np.int32]:
+def _by_integer(array: pa.Array, before: int, codes: NDArray[np.int32], in_order: bool, missing: int) -> NDArray[np.int32]:
     """The code of each integer; what is before the first level or after the last, also by wrapping around, falls on an end."""
     place = np.subtract(_raw(array, str(array.type)), before, dtype=np.int64)
-    out: NDArray[np.int32] = codes.take(place, mode="clip")
+    if in_order and len(place) and place.min() > 0 and place.max() < len(codes) - 1:
+        out: NDArray[np.int32] = place.astype(np.int32)
+        out -= 1
+    else:
+        out = codes.take(place, mode="clip")
     if array.null_count:
         out[_bits(array.is_null())] = missing
     return out

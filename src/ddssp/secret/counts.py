@@ -211,8 +211,8 @@ def partials(batches: Iterable[pa.RecordBatch], layout: Layout, *, threads: int 
 
 
 def tallies(layout: Layout, threads: int | None = None) -> int:
-    """How many threads count, each into its own vector."""
-    return (threads or kernel.cores()) if layout.width <= SMALL else 1
+    """How many threads count, each into its own vector; numpy's increments would only wait for each other."""
+    return (threads or kernel.cores()) if layout.width <= SMALL and kernel.is_installed() else 1
 
 
 def at_once(layout: Layout) -> int:

@@ -91,8 +91,14 @@ def compiled(threads: int | None = None) -> Tallying | None:
 
 
 @cache
+def is_installed() -> bool:
+    """Whether there is a numba to compile with."""
+    return find_spec("numba") is not None
+
+
+@cache
 def _kernel() -> Any:
-    if find_spec("numba") is None:
+    if not is_installed():
         return None
     try:
         from numba import njit
