@@ -9,6 +9,7 @@ from functools import cache, partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
+from warnings import warn
 
 import numpy as np
 import pyarrow as pa
@@ -28,7 +29,7 @@ from ddssp.mechanism.task import TaskMechanism
 from ddssp.privacy.budget import Budget, BudgetError
 from ddssp.privacy.contribution import Contribution
 from ddssp.privacy.curator import Link
-from ddssp.privacy.ledger import Ledger, Reservation
+from ddssp.privacy.ledger import Ledger, LedgerError, Reservation
 from ddssp.released import Release
 from ddssp.schema import Schema, SchemaError
 from ddssp.secret.counts import Counts, Layout, at_once, partials
@@ -162,7 +163,12 @@ def _plain(schema: Schema) -> bool:
 
 def _with_options(mechanism: Mechanism, schema: Schema, inference: str, model_size: float) -> Mechanism:
     if isinstance(mechanism, AIM):
-        return replace(mechanism, inference=Inference.named(inference, schema.domain()), model_size=model_size)
+        how = Inference.named(inference, schema.domain())
+        if how is Inference.TREE and model_size != MODEL_SIZE:
+            raise ValueError(
+                f"model_size is for inference pgm, got {model_size!r} with tree, which has no such limit; leave it out."
+            )
+        return replace(mechanism, inference=how, model_size=model_size)
     if inference != "auto" or model_size != MODEL_SIZE:
         raise ValueError(f"inference and model_size are for mechanism aim, got them with {mechanism.name}; leave them out.")
     return mechanism
@@ -262,7 +268,7 @@ def curate(
     vault = Vault(exact, plan.rho, noise, rows)
     found = plan.mechanism.run(vault, plan.schema, tell)
     if plan.ledger is not None and reservation is not None:
-        plan.ledger.complete(reservation)
+        _complete(plan.ledger, reservation)
     tell("done", 1.0)
     return Release(
         schema=plan.schema,
@@ -278,6 +284,14 @@ def curate(
         contribution=plan.contribution,
         provenance=_provenance(),
     )
+
+
+def _complete(ledger: Ledger, reservation: Reservation) -> None:
+    """None; what cannot be marked as complete is spent all the same, and a release that is paid for is not thrown away."""
+    try:
+        ledger.complete(reservation)
+    except LedgerError as error:
+        warn(f"the release is made and paid for, but the ledger could not note that it is complete: {error}", stacklevel=3)
 
 
 def product_noise() -> Noise:

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import ddssp
+from ddssp.mechanism.moments import MomentsMechanism
 from ddssp.privacy.ledger import Ledger
 
 SCHEMA = """
@@ -314,6 +315,43 @@ def test_unreadable_data(name, content, run, folder, budgeted):
     before = files(folder)
     got = run("release", name, *RELEASE[2:], "--ledger", "l.db", "-o", "r.ddssp")
     assert_refused(got, f"data file '{name}' ", folder, budgeted, before)
+
+
+def meanwhile(monkeypatch, happen):
+    """Lets something happen to the files after the reservation, while the noise is drawn."""
+    run = MomentsMechanism.run
+
+    def drawn(self, *given):
+        happen()
+        return run(self, *given)
+
+    monkeypatch.setattr(MomentsMechanism, "run", drawn)
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["the file appears", "the folder goes away"])
+def test_a_release_that_cannot_be_written_where_it_should_is_kept_elsewhere(gone, run, folder, budgeted, monkeypatch):
+    Path("out").mkdir()
+    meanwhile(monkeypatch, Path("out").rmdir if gone else lambda: Path("out/r.ddssp").write_text("mine"))
+    got = run(*RELEASE, "--ledger", "l.db", "-o", "out/r.ddssp")
+    kept = Path("r-2.ddssp" if gone else "out/r-2.ddssp")
+    assert got.code == 2
+    assert "its budget stays spent" in got.err
+    assert kept.name in got.err
+    assert ddssp.load(kept).private
+    assert gone or Path("out/r.ddssp").read_text() == "mine"
+    assert budgeted.spent("survey") > 0
+
+
+@pytest.mark.filterwarnings("default")
+def test_a_release_is_not_lost_where_the_ledger_cannot_note_its_end(run, folder, budgeted, monkeypatch):
+    meanwhile(monkeypatch, lambda: os.link("l.db", "copy.db"))
+    got = run(*RELEASE, "--ledger", "l.db", "-o", "r.ddssp")
+    assert got.code == 0
+    assert got.err.startswith("warning: the release is made and paid for, but the ledger could not note that it is complete")
+    assert ddssp.load("r.ddssp").private
+    os.unlink("copy.db")
+    assert budgeted.spent("survey") > 0
+    assert budgeted.verify().ok
 
 
 def test_existing_output_is_kept_without_force(run, folder, budgeted):

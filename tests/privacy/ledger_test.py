@@ -311,6 +311,16 @@ class Spy(sqlite3.Connection):
         super().close()
 
 
+def test_a_copy_without_its_log_remembers_also_while_others_have_the_ledger_open(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ceiling = ledger.set_budget("survey", 1.0, 1e-6).ceiling
+    with closing(sqlite3.connect(ledger.path)) as other:
+        other.execute("SELECT count(*) FROM entry").fetchall()
+        ledger.reserve("survey", ceiling / 3, epsilon=0.3, delta=1e-6, schema_fingerprint="0f", mechanism="moments")
+        shutil.copy(ledger.path, tmp_path / "copy.db")
+    assert Ledger(tmp_path / "copy.db").spent("survey") == ceiling / 3
+
+
 @pytest.mark.parametrize("mode", ["wal", "delete"])  # a backup made with VACUUM INTO comes back as "delete"
 def test_reserve_runs_in_wal_with_full_sync_under_the_write_lock(
     ledger: Ledger, monkeypatch: pytest.MonkeyPatch, mode: str

@@ -92,3 +92,25 @@ def test_constants_that_are_no_files_do_not_matter(folder):
     written = f"SELECT * FROM read_csv('{folder}/d.csv', delim = ',', nullstr = '{folder}/none', comment = '\0x')"
     assert stamps.of_query(written.replace("\0", "")) == stamps.of_names([str(folder / "d.csv")])
     assert stamps.of_names(["x" * 5000, "a\0b", "[", "**\0"]) is None
+
+
+def test_a_ledger_beside_the_rows_is_not_taken_for_them(folder):
+    """It changes with the release itself, and `task` reads the rows again after that."""
+    hidden = folder / "parts" / ".ledger.db"
+    ledger = Ledger(hidden)
+    ledger.set_budget("survey", 2.0, 1e-6)
+    made = plan(SCHEMA, epsilon=1.0, delta=1e-6, mechanism="task", target="b", ledger=ledger)
+    assert curate(folder / "parts", made).fitted is not None
+
+
+def test_options_of_a_reader_are_no_files(folder, monkeypatch):
+    monkeypatch.chdir(folder)
+    found = stamps.of_query("SELECT * FROM read_csv('d.csv', decimal_separator='.')")
+    assert [os.path.basename(path) for path, _, _ in found] == ["d.csv"]
+
+
+def test_a_new_file_in_a_folder_is_noticed(folder):
+    source = opened(folder / "parts", None)
+    before = source.stamp()
+    pq.write_table(ROWS, folder / "parts" / "1.parquet")
+    assert source.stamp() != before

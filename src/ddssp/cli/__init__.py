@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Any, NoReturn
+import warnings
+from typing import Any, NoReturn, TextIO
 
 import typer
 
@@ -57,7 +58,9 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ε must not turn a spent budget into an error
     try:
-        code = app(standalone_mode=False)
+        with warnings.catch_warnings():
+            warnings.showwarning = _warned
+            code = app(standalone_mode=False)
     except KeyboardInterrupt:
         code = 130
     except Exception as error:
@@ -65,6 +68,20 @@ def main() -> None:
     if code == 130:  # typer's own for Ctrl-C
         _fail("interrupted; what the ledger has reserved stays spent, and no file was written.", 130)
     raise SystemExit(code or 0)
+
+
+def _warned(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """None; a warning as a sentence, without the line of the source that it is from."""
+    from ddssp.cli.show import note
+
+    note(f"warning: {message}")
 
 
 def _explain(error: Exception) -> NoReturn:

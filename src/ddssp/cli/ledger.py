@@ -120,7 +120,8 @@ def verify(
     if json:
         emit_json({"ok": found.ok, "rows": found.rows, "broken": found.broken, "reason": found.reason, "holds_release": held})
     else:
-        note(f"{found.rows} rows, intact" if found.ok else f"broken at row {found.broken}: {found.reason}")
+        where = "" if found.broken is None else f" at row {found.broken}"
+        note(f"{found.rows} rows, intact" if found.ok else f"broken{where}: {found.reason}")
         if held is not None:
             note(
                 f"holds the entry of {release}"

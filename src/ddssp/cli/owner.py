@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import tempfile
+from contextlib import suppress
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -147,12 +150,27 @@ def _told(plan: Plan, left: float | None, summary: dict[str, Any], made: Release
 
 
 def _save(made: Release, output: Path, key: Ed25519PrivateKey | None, force: bool) -> None:
-    """None; the release is written, and its signature beside it where there is a key."""
-    made.save(output, force=force)
+    """None; the release is written, and its signature beside it where there is a key; what is paid for is not lost."""
+    try:
+        made.save(output, force=force)
+    except (ValueError, OSError) as error:
+        kept = _kept(made, output)
+        where = "it could be written nowhere" if kept is None else f"it is in {str(kept)!r}"
+        raise ValueError(f"{str(error).rstrip('.')}; the release is made and its budget stays spent, {where}.") from error
     if key is not None:
         from ddssp.privacy.signature import sign
 
         sign(made.to_bytes(), output, key)
+
+
+def _kept(made: Release, output: Path) -> Path | None:
+    """A new file with the release: beside its place, in this folder, among temporary files; None where none can be written."""
+    for folder, number in product((output.parent, Path.cwd(), Path(tempfile.gettempdir())), range(2, 100)):
+        path = folder / f"{output.stem}-{number}.ddssp"
+        with suppress(ValueError, OSError):
+            made.save(path)
+            return path
+    return None
 
 
 def _preview(plan: Plan, report: Path | None, records: int | None, dry_run: bool, force: bool) -> None:

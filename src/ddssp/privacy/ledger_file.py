@@ -50,7 +50,7 @@ _UNITS = (
 
 
 class LedgerError(ValueError):
-    """A ledger file that cannot be used, or is not the one it should be; nothing was spent."""
+    """A ledger file that cannot be used, or is not the one it should be; nothing was written to it."""
 
 
 class Broken(LedgerError):
@@ -58,7 +58,8 @@ class Broken(LedgerError):
 
     def __init__(self, reason: str, *, number: int | None = None, rows: int = 0) -> None:
         where = "" if number is None else f" at row {number}"
-        super().__init__(f"ledger must be intact, got one that is broken{where} ({reason}): restore it from a backup.")
+        remedy = "restore its newest copy and ask `ddssp ledger verify --release` of the newest release whether that is one"
+        super().__init__(f"ledger must be intact, got one that is broken{where} ({reason}): {remedy}.")
         self.reason, self.number, self.rows = reason, number, rows
 
 

@@ -90,4 +90,5 @@ def _read(path: Path, loader: str, **options: Any) -> Any:
     except OSError as error:
         raise SignatureError(f"key {str(path)!r} cannot be read ({error.strerror}).") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        raise SignatureError(f"key {str(path)!r} must be an unencrypted PEM file of Ed25519.") from None
+        made = "make one with `openssl genpkey -algorithm ed25519`"
+        raise SignatureError(f"key {str(path)!r} must be an unencrypted PEM file of Ed25519; {made}.") from None

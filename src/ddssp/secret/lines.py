@@ -81,7 +81,7 @@ def plain_lines(block: bytes, delimiter: bytes) -> bytes:
     A quote opens or closes wherever it stands, a doubled one within quotes stands for itself, and every line begins outside.
     Edge cases: in a line with an odd number of quotes they are ordinary characters. \r is a space unless \n follows.
     """
-    text = block.decode("utf-8", "replace").encode().replace(_MARK, b"").replace(b"\r\n", b"\n").replace(b"\r", b" ")
+    text = block.decode("utf-8", "backslashreplace").encode().replace(_MARK, b"").replace(b"\r\n", b"\n").replace(b"\r", b" ")
     if b'"' not in text:
         return text
     raw = np.frombuffer(text, np.uint8)

@@ -56,8 +56,9 @@ def of_query(sql: str) -> Hashable:
             [(written,)] = connection.execute("SELECT json_serialize_sql(?::VARCHAR)", [sql]).fetchall()
     except duckdb.Error:
         return None
-    functions = (node["function"] for node in _nodes(json.loads(written), "TABLE_FUNCTION"))
-    trees = [*functions, *_nodes(json.loads(written), "BASE_TABLE")]
+    tree = json.loads(written)
+    functions = (_first(node["function"]) for node in _nodes(tree, "TABLE_FUNCTION"))
+    trees = [*functions, *_nodes(tree, "BASE_TABLE")]
     return of_names(name for tree in trees for part in _under(tree, SOURCES) for name in _leaves(part))
 
 
@@ -81,6 +82,11 @@ def _files(place: Path) -> list[Path]:
         return [p for p in (place.rglob("*") if place.is_dir() else [place]) if p.is_file()]
     except (OSError, ValueError):  # a text that is no path
         return []
+
+
+def _first(function: dict[str, Any]) -> Any:
+    """What a function of DuckDB's reads; the arguments after it are options. (`children` in versions before 2.)"""
+    return (function.get("arguments") or function.get("children") or [])[:1]
 
 
 def _nodes(tree: Any, kind: str) -> Iterator[dict[str, Any]]:
