@@ -33,7 +33,7 @@ def test_draws_are_the_cells_of_the_queries():
 
 
 def test_a_release_too_large_for_this_machine_is_refused_before_any_row_is_read(monkeypatch):
-    monkeypatch.setattr(cost, "_memory", lambda: 2**28)
+    monkeypatch.setattr(cost, "memory", lambda: 2**28)
     big = Schema(columns={c: {"kind": "categorical", "levels": 2000} for c in "ab"})
     with pytest.raises(TooLargeError, match=r"needs about 0\.\d GB of memory and this machine has 0\.2; give the widest"):
         release({"a": object(), "b": object()}, big, epsilon=1, delta=1e-6, mechanism="moments")

@@ -375,6 +375,12 @@ def test_a_mean_that_the_noise_hides_gives_a_constant():
         np.testing.assert_allclose(e.predict(X), np.exp(e.intercept_))
 
 
+def test_only_a_hidden_mean_gives_a_constant():
+    model = DPPoissonRegressor(random_state=0).fit(normal(300), np.ones(300))
+    with pytest.raises(ValueError, match="target must be a column of the release"):
+        model._fitted(model.release_, "nope")
+
+
 def test_least_squares_of_a_two_level_target():
     X = normal(3_000)
     y = (X[:, 0] > 0).astype(int)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
+from ddssp import synth
 from ddssp.cli import app
 from ddssp.coding import coded, level_codes
 from ddssp.curate import curate, plan
@@ -183,7 +186,7 @@ def test_a_seed_makes_the_same_rows_and_another_other_ones() -> None:
 def test_by_default_there_are_as_many_rows_as_the_release_estimates() -> None:
     made = release("moments")
     assert synthetic(made, seed=0).num_rows == round(made.moments.matrix[0, 0])
-    with pytest.raises(ValueError, match="rows must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="rows must be a whole number of at least 1, got 0"):
         synthetic(made, rows=0)
 
 
@@ -213,6 +216,39 @@ def test_the_command_writes_what_the_function_gives(tmp_path: Path, ending: str)
     refused = CliRunner().invoke(app, arguments)
     assert isinstance(refused.exception, ValueError)
     assert "exists" in str(refused.exception)
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"seed": -1}, "seed must be a whole number of 0 or more, got -1"),
+        ({"seed": "a"}, "seed must be a whole number of 0 or more, got 'a'"),
+        ({"rows": 0}, "rows must be a whole number of at least 1, got 0"),
+        ({"rows": "7"}, "rows must be a whole number of at least 1, got '7'"),
+        ({"rows": 2.5}, "rows must be a whole number of at least 1, got 2.5"),
+        ({"rows": 10**15}, r"rows must be at most [\d,]+, got 1,000,000,000,000,000: this machine's memory"),
+    ],
+)
+def test_what_is_asked_for_is_checked_before_any_row_is_drawn(asked: dict[str, object], sentence: str) -> None:
+    with pytest.raises(ValueError, match=sentence):
+        synthetic(release("moments"), **asked)
+
+
+def test_the_most_rows_follow_from_the_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = release("moments")
+    monkeypatch.setattr(synth, "memory", lambda: 50 * len(made.schema.resolved) * synth.CELL)
+    assert synthetic(made, rows=np.int64(50), seed=0).num_rows == 50
+    with pytest.raises(ValueError, match="rows must be at most 50, got 51"):
+        synthetic(made, rows=51)
+
+
+def test_the_command_refuses_in_one_sentence(tmp_path: Path, command_line: Callable[..., Any]) -> None:
+    release("moments").save(tmp_path / "r.ddssp")
+    for option, sentence in (("--seed=-1", "seed must be"), ("--rows=1000000000000000", "rows must be at most")):
+        done = command_line("synth", tmp_path / "r.ddssp", option, "-o", tmp_path / "rows.csv")
+        assert done.code == 2
+        assert done.err.startswith(f"error: {sentence}")
+        assert len(done.err.splitlines()) == 1
 
 
 def test_an_unknown_ending_is_refused_before_any_work(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ class Cost:
 
     def check(self) -> None:
         """Refuses what this machine's memory cannot hold."""
-        if (have := _memory()) is not None and self.bytes > have:
+        if (have := memory()) is not None and self.bytes > have:
             raise TooLargeError(
                 f"the release needs about {self.bytes / 2**30:.1f} GB of memory and this machine has {have / 2**30:.1f}; "
                 "give the widest columns fewer levels or bins, or encode ordered ones as numbers (encoding = 'scalar')."
@@ -63,7 +63,8 @@ def draws(encoding: Encoding) -> int:
     return 1 + (sum(rows) ** 2 - sum(r * r for r in rows)) // 2 + own
 
 
-def _memory() -> int | None:
+def memory() -> int | None:
+    """Bytes of this machine, or None where the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (ValueError, OSError, AttributeError):

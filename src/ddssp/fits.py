@@ -121,13 +121,17 @@ class Fits:
 
     def ridge(self, target: str, *, features: Sequence[str] | None = None, alpha: float | None = None) -> PenalisedFit:
         """Ridge regression; `alpha` by the release's own estimate of the risk unless given."""
-        return self.path(target, features=features, l1_ratio=0.0, alphas=None if alpha is None else [alpha]).fit()
+        from ddssp.model.path import penalties
+
+        return self.path(target, features=features, l1_ratio=0.0, alphas=penalties(alpha)).fit()
 
     def elastic_net(
         self, target: str, *, features: Sequence[str] | None = None, alpha: float | None = None, l1_ratio: float = 0.5
     ) -> PenalisedFit:
         """Elastic net; `alpha` by the release's own estimate of the risk unless given."""
-        return self.path(target, features=features, l1_ratio=l1_ratio, alphas=None if alpha is None else [alpha]).fit()
+        from ddssp.model.path import penalties
+
+        return self.path(target, features=features, l1_ratio=l1_ratio, alphas=penalties(alpha)).fit()
 
     def _marked(self, fit: AnyFit) -> AnyFit:
         """The fit, which says so if the noise was reproducible."""

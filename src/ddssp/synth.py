@@ -18,6 +18,7 @@ import os
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
+from numbers import Integral
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,7 @@ from scipy.optimize import minimize
 from scipy.special import logsumexp, softmax
 
 from ddssp.column import AnyColumn, Numeric
+from ddssp.cost import memory
 from ddssp.domain import Clique
 from ddssp.encoding import Block
 from ddssp.gradual import MomentsTarget, TableTarget, updated
@@ -47,6 +49,9 @@ GRID = 65
 CLOSE, ITERATIONS = 1e-4, 300
 """Tolerance and most propagations when the graphical model is found again; the updates after it see to what is left."""
 
+CELL = 64
+"""Bytes that a value takes while rows are made: its code, its place among the records of an update, the value itself."""
+
 FORMATS = (".csv", ".parquet")
 
 
@@ -59,13 +64,28 @@ def synthetic(release: Release, *, rows: int | None = None, seed: int | None = N
         rows: how many; by default as many as the release estimates the data to have.
         seed: makes the same rows again.
     """
+    if seed is not None and not _is_whole(seed, 0):
+        raise ValueError(f"seed must be a whole number of 0 or more, got {seed!r}.")
+    if rows is not None and not _is_whole(rows, 1):
+        raise ValueError(f"rows must be a whole number of at least 1, got {rows!r}.")
+    n = max(1, round(float(release.moments.matrix[0, 0]))) if rows is None else int(rows)
+    _require_memory(n, len(release.schema.resolved))
     rng = np.random.default_rng(seed)
-    n = max(1, round(float(release.moments.matrix[0, 0]))) if rows is None else rows
-    if n < 1:
-        raise ValueError(f"rows must be at least 1, got {rows}.")
     if release.marginals is not None:
         return decoded(_of_tables(release, release.marginals, n, rng), release, rng)
     return decoded(_of_moments(release, n, rng), release, rng)
+
+
+def _is_whole(given: object, least: int) -> bool:
+    return isinstance(given, Integral) and int(given) >= least
+
+
+def _require_memory(rows: int, columns: int) -> None:
+    """Refuses more rows than this machine's memory can hold."""
+    have = memory()
+    if have is not None and rows * columns * CELL > have:
+        most = have // (columns * CELL)
+        raise ValueError(f"rows must be at most {most:,}, got {rows:,}: this machine's memory holds no more; ask for fewer.")
 
 
 def _of_tables(release: Release, marginals: PairMarginals, n: int, rng: np.random.Generator) -> dict[str, Codes]:

@@ -118,6 +118,12 @@ def test_plot(run, release, tmp_path, suffix):
         (["-t", "visits", "-m", "ridge", "--level", "2"], "level must lie strictly between 0 and 1"),
         (["-t", "sick", "-m", "logistic", "--approximation", "taylor"], "approximation must be one of"),
         (["-t", "visits", "-m", "elastic-net", "--l1-ratio", "3"], "l1_ratio must lie between"),
+        (["-t", "visits", "-m", "ridge", "--alpha", "-1"], "alpha must be a finite number of 0 or more, got -1.0;"),
+        (["-t", "visits", "--alpha", "3"], "--alpha is for ridge and elastic-net, got 3.0 with linear; leave it out"),
+        (["-t", "visits", "--approximation", "chebyshev2"], "--approximation is for logistic models, got chebyshev2"),
+        (["-t", "sick", "-m", "logistic", "--radius", "4"], "--radius is for logistic models with --approximation chebyshev2"),
+        (["-t", "visits", "-m", "ridge", "--l1-ratio", "1"], "--l1-ratio is for elastic-net, got 1.0 with ridge"),
+        (["-t", "sick", "-m", "naive-bayes", "--alpha", "2"], "--alpha is for ridge and elastic-net"),
     ],
 )
 def test_refusals_are_one_sentence_and_exit_2(run, release, arguments, sentence):
@@ -126,6 +132,32 @@ def test_refusals_are_one_sentence_and_exit_2(run, release, arguments, sentence)
     assert done.out == ""
     assert sentence in done.err
     assert len(done.err.strip().splitlines()) == 1
+
+
+def test_options_of_a_model_reach_it(run, release):
+    loaded = ddssp.load(release)
+    given = run(release, "-t", "sick", "-m", "logistic", "--approximation", "chebyshev2", "--radius", "4", "--json").json
+    assert given["coef"] == pytest.approx(loaded.logistic("sick", approximation="chebyshev2", radius=4.0).coef)
+    given = run(release, "-t", "visits", "-m", "elastic-net", "--alpha", "0.01", "--l1-ratio", "0.9", "--json").json
+    assert given["coef"] == pytest.approx(loaded.elastic_net("visits", alpha=0.01, l1_ratio=0.9).coef)
+
+
+@pytest.mark.parametrize(
+    ("ask", "sentence"),
+    [
+        (lambda r: r.linear("age").conf_int("a"), "level must lie strictly between 0 and 1, got 'a'"),
+        (lambda r: r.elastic_net("age", l1_ratio="x"), r"l1_ratio must lie between 0 \(ridge\) and 1 \(lasso\), got 'x'"),
+        (lambda r: r.ridge("age", alpha="x"), "alpha must be a finite number of 0 or more, got 'x'"),
+        (lambda r: r.path("age", alphas=["x"]), "alphas must be at least one finite penalty"),
+        (lambda r: r.path("age", alphas=0.1), "alphas must be at least one finite penalty"),
+        (lambda r: r.linear("age", features="sick"), r"features must be a list of columns, got 'sick'; write \['sick'\]"),
+        (lambda r: r.naive_bayes("sick", features="age"), "features must be a list of columns, got 'age'"),
+        (lambda r: r.linear("age", features=3), "features must be a list of columns, got 3"),
+    ],
+)
+def test_arguments_of_the_wrong_kind_are_named(release, ask, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        ask(ddssp.load(release))
 
 
 def test_no_plotting_is_loaded_without_a_plot(release):

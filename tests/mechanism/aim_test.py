@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -203,10 +206,38 @@ def test_a_declared_target_gets_more_of_the_budget() -> None:
     assert share("e") > share(None)
 
 
-@pytest.mark.parametrize("weights", [{("a", "b"): 0.0}, {("a", "b", "c"): 1.0}, {(): 1.0}, {("a",): math.inf}])
+@pytest.mark.parametrize(
+    "weights", [{}, {("a", "b"): 0.0}, {("a", "b", "c"): 1.0}, {(): 1.0}, {("a",): math.inf}, {("a", "a"): 1.0}]
+)
 def test_a_workload_is_checked(weights: dict[tuple[str, ...], float]) -> None:
     with pytest.raises(ValueError, match="workload"):
         Workload(weights)
+
+
+def test_a_workload_of_an_unknown_column_is_refused_before_anything_is_spent(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.set_budget("d", 1.0, 1e-6)
+    made = plan(schema(SIZES), epsilon=1.0, delta=1e-6, mechanism="aim", ledger=ledger, dataset="d")
+    made = replace(made, mechanism=replace(made.mechanism, workload=Workload({("a", "nope"): 1.0})))
+    with pytest.raises(ValueError, match="workload must name columns of the schema, got 'nope'; it has a, b, c, d"):
+        curate(rows(SIZES, 100), made)
+    assert ledger.spent("d") == 0
+    with pytest.raises(ValueError, match="got 'nope'"):
+        Workload.target(Domain.of(**SIZES), "nope")
+
+
+def test_the_documented_way_to_give_a_workload(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = Path(__file__).resolve().parents[2] / "docs" / "aim.md"
+    (code,) = re.findall(r"^    from dataclasses.*?(?=^\S)", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
+    sizes = {"age": 4, "sex": 2, "income": 3}
+    pq.write_table(rows(sizes, 500), tmp_path / "survey.parquet")
+    (tmp_path / "survey.toml").write_text(schema(sizes).to_toml())
+    monkeypatch.chdir(tmp_path)
+    scope: dict[str, Any] = {}
+    exec(textwrap.dedent(code), scope)
+    measured = {m.clique for m in scope["release"].measurements if len(m.clique) == 2}
+    assert measured <= {("age", "income"), ("sex", "income")}
+    assert scope["release"].private
 
 
 @pytest.mark.parametrize("inference", BOTH)
@@ -251,6 +282,11 @@ def test_options_of_aim_are_refused_elsewhere() -> None:
         plan(schema(SIZES), epsilon=1.0, delta=1e-6, mechanism="moments", inference="tree")
     with pytest.raises(ValueError, match="model_size"):
         plan(schema(SIZES), epsilon=1.0, delta=1e-6, mechanism="aim", model_size=0.0)
+    with pytest.raises(ValueError, match="model_size must be a positive number of MB, got 'x'"):
+        plan(schema(SIZES), epsilon=1.0, delta=1e-6, mechanism="aim", model_size="x")
+    with pytest.raises(ValueError, match="model_size is for inference pgm, got 5 with tree"):
+        plan(schema(SIZES), epsilon=1.0, delta=1e-6, mechanism="aim", inference="tree", model_size=5)
+    assert plan(schema(SIZES), epsilon=1.0, delta=1e-6, mechanism="aim", inference="tree").mechanism.name == "aim-tree"
 
 
 def test_the_command_passes_its_options_on(tmp_path: Path) -> None:
@@ -267,6 +303,7 @@ def test_the_command_passes_its_options_on(tmp_path: Path) -> None:
     assert mechanism("--inference", "tree") == "aim-tree"
     assert "got 'jax'" in mechanism("--inference", "jax")
     assert "model_size" in mechanism("--model-size", "-1")
+    assert "model_size is for inference pgm" in mechanism("--inference", "tree", "--model-size", "5")
 
 
 def test_a_number_without_bins_is_refused_with_the_remedy() -> None:

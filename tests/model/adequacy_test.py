@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from model_tables import noisy
 
+from ddssp.model.plot import plot
 from ddssp.schema import Schema
 
 COLUMNS = {
@@ -71,3 +72,19 @@ def test_the_table_says_which_and_why():
     assert "as if features were normal" in fit.summary()
     assert set(fit.to_dict()["not_normal"]) == set(fit.not_normal) >= {"rare", "skewed"}
     assert fit.to_dict()["intervals"]["rare"]["low"] is None
+
+
+def test_the_plot_says_what_the_table_says(tmp_path):
+    pytest.importorskip("matplotlib")
+    data, schema = rows("logistic", np.random.default_rng(0)), Schema(columns=COLUMNS | {"y": TARGETS["logistic"]})
+    found = {"not normal": 0, "not identified": 0}
+    for epsilon in (4.0, 0.05):
+        fit = noisy(data, schema, epsilon, 0).logistic("y")
+        plot([fit], tmp_path / "plot.svg", force=True)
+        drawn = (tmp_path / "plot.svg").read_text()
+        table = [line for line in fit.summary().splitlines() if not line.startswith("intercept")]
+        for why in ("not normal", "not identified"):
+            counted = drawn.count(f">{why}<")
+            assert counted == sum(f"  {why}" in line for line in table)
+            found[why] += counted
+    assert all(found.values())

@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
 
 
 MODELS = ("linear", "logistic", "poisson", "naive-bayes", "ridge", "elastic-net")
+APPROXIMATION, RADIUS, L1_RATIO = "exact-split", 6.0, 0.5
 
 
 def fit(
@@ -37,10 +38,10 @@ def fit(
     no_intercept: Annotated[
         bool, typer.Option("--no-intercept", help="Linear only: through the origin of the original scale.")
     ] = False,
-    approximation: Annotated[str, typer.Option(help="Logistic only: exact-split, or the paper's chebyshev2.")] = "exact-split",
-    radius: Annotated[float, typer.Option(help="Logistic, chebyshev2: approximate on [-radius, radius].")] = 6.0,
+    approximation: Annotated[str, typer.Option(help="Logistic only: exact-split, or the paper's chebyshev2.")] = APPROXIMATION,
+    radius: Annotated[float, typer.Option(help="Logistic, chebyshev2: approximate on [-radius, radius].")] = RADIUS,
     alpha: Annotated[float | None, typer.Option(help="Ridge, elastic-net: the penalty; default: least estimated risk.")] = None,
-    l1_ratio: Annotated[float, typer.Option(help="Elastic-net: share of the L1 penalty.")] = 0.5,
+    l1_ratio: Annotated[float, typer.Option(help="Elastic-net: share of the L1 penalty.")] = L1_RATIO,
     level: Annotated[float, typer.Option(help="Level of the intervals.")] = 0.95,
     plot: Annotated[Path | None, typer.Option(help="Write a coefficient plot (.svg, .png or .pdf).")] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing plot.")] = False,
@@ -54,13 +55,14 @@ def fit(
         raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}.")
     if no_intercept and model != "linear":
         raise ValueError(f"--no-intercept is for linear models; a {model} model always has an intercept.")
+    settings = {"approximation": approximation, "radius": radius, "alpha": alpha, "l1_ratio": l1_ratio}
+    _require_used(model, settings)
     loaded = load(release)
     targets = [name for given in target for name in _names(given, loaded)]
     chosen = None if features is None else _names(features, loaded)
     for option, names in (("--target", targets), ("--features", chosen)):
         if names is not None and not names:
             raise ValueError(f"{option} must name at least one column, got none.")
-    settings = {"approximation": approximation, "radius": radius, "alpha": alpha, "l1_ratio": l1_ratio}
     fits = [_fitted(loaded, model, name, chosen, not no_intercept, settings) for name in targets]
     about = {"mechanism": loaded.mechanism, "epsilon": loaded.budget.epsilon, "delta": loaded.budget.delta}
     found = [f.to_dict(level) | about | {"model": model} for f in fits] if json else [f.summary(level, columns()) for f in fits]
@@ -75,6 +77,20 @@ def fit(
     warning = "" if loaded.private else "NOT PRIVATE: "
     print(f"{warning}{loaded.mechanism} release, ε = {loaded.budget.epsilon:g}, δ = {loaded.budget.delta:g}\n")
     print("\n\n".join(map(str, found)))
+
+
+def _require_used(model: str, settings: dict[str, Any]) -> None:
+    """Refuses an option that the model would not look at."""
+    polynomial = model == "logistic" and settings["approximation"] != APPROXIMATION
+    for option, usual, used, of in (
+        ("approximation", APPROXIMATION, model == "logistic", "logistic models"),
+        ("radius", RADIUS, polynomial, "logistic models with --approximation chebyshev2"),
+        ("alpha", None, model in ("ridge", "elastic-net"), "ridge and elastic-net"),
+        ("l1_ratio", L1_RATIO, model == "elastic-net", "elastic-net"),
+    ):
+        if not used and settings[option] != usual:
+            name = f"--{option.replace('_', '-')}"
+            raise ValueError(f"{name} is for {of}, got {settings[option]} with {model}; leave it out.")
 
 
 def _names(given: str, release: Release) -> list[str]:

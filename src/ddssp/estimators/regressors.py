@@ -20,7 +20,7 @@ from ddssp.estimators.base import Array, PrivateEstimator
 from ddssp.estimators.declaration import COUNT, TARGET, Declaration
 from ddssp.model.linear import LinearFit, scalar_target
 from ddssp.model.path import PenalisedFit
-from ddssp.model.poisson import PoissonFit
+from ddssp.model.poisson import HiddenMeanError, PoissonFit
 from ddssp.model.scale import original_names
 from ddssp.privacy.ledger import Ledger
 from ddssp.released import Release
@@ -153,7 +153,7 @@ class DPPoissonRegressor(Regressor):
     def _fitted(self, release: Release, target: str) -> PoissonFit | Constant:
         try:
             return release.poisson(target)
-        except ValueError:
+        except HiddenMeanError:
             warnings.warn("the noise hides the mean count, so the fit is a constant near 0.", stacklevel=3)
             return constant(release, target)
 

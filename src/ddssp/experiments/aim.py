@@ -17,6 +17,7 @@ from ddssp.experiments.noise import SeededNoise
 from ddssp.experiments.nonprivate import nonprivate
 from ddssp.experiments.problem import Array, Coefficients, Problem
 from ddssp.experiments.protocol import DELTA, LINEAR
+from ddssp.mechanism.aim import MODEL_SIZE
 from ddssp.model.calibration import chebyshev2
 from ddssp.model.solve import floored
 from ddssp.released import Release
@@ -31,7 +32,8 @@ def release_and_seconds(
     problem: Problem, epsilon: float, seed: int, inference: str, model_size: float
 ) -> tuple[Release, float]:
     """The release of all pair tables with the paper's workload (all pairs alike), and the processor seconds it took."""
-    made = plan(problem.data.schema, epsilon=epsilon, delta=DELTA, mechanism="aim", inference=inference, model_size=model_size)
+    size = MODEL_SIZE if inference == "tree" else model_size
+    made = plan(problem.data.schema, epsilon=epsilon, delta=DELTA, mechanism="aim", inference=inference, model_size=size)
     start = time.process_time()
     release = curate(problem.rows.train, made, noise=SeededNoise(seed))
     return release, time.process_time() - start

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
 from itertools import combinations
+from numbers import Real
 from typing import Any, Protocol
 
 import numpy as np
@@ -90,8 +91,10 @@ class Workload:
     weights: Mapping[Clique, float]
 
     def __post_init__(self) -> None:
+        if not self.weights:
+            raise ValueError("workload must name at least one marginal, got none; Workload.pairs(domain) is all pairs.")
         for clique, weight in self.weights.items():
-            if not (0 < weight < math.inf and 1 <= len(clique) <= 2):
+            if not (0 < weight < math.inf and 1 <= len(clique) <= 2 and len({*clique}) == len(clique)):
                 raise ValueError(f"workload must give one or two attributes a positive weight, got {clique}: {weight}.")
 
     @classmethod
@@ -102,12 +105,17 @@ class Workload:
     @classmethod
     def target(cls, domain: Domain, target: str) -> Workload:
         """The pairs of one attribute."""
+        _require_attributes([target], domain)
         return cls({c: w for c, w in cls.pairs(domain).weights.items() if target in c})
 
     @classmethod
     def towards(cls, domain: Domain, target: str) -> Workload:
         """All pairs, those of one attribute with TARGET_WEIGHT."""
         return cls({c: TARGET_WEIGHT if target in c else w for c, w in cls.pairs(domain).weights.items()})
+
+    def require(self, domain: Domain) -> None:
+        """Refuses a workload of attributes that the domain does not have."""
+        _require_attributes([name for clique in self.weights for name in clique], domain)
 
     def candidates(self, domain: Domain) -> Candidates:
         """The downward closure: every non-empty part r of a clique, with w_r = Σ c_r' |r ∩ r'|."""
@@ -155,8 +163,9 @@ class AIM:
     model_size: float = MODEL_SIZE
 
     def __post_init__(self) -> None:
-        if not self.model_size > 0:
-            raise ValueError(f"model_size must be a positive number of MB, got {self.model_size}.")
+        given: Any = self.model_size
+        if not (isinstance(given, Real) and float(given) > 0):
+            raise ValueError(f"model_size must be a positive number of MB, got {self.model_size!r}.")
 
     @property
     def name(self) -> str:
@@ -167,7 +176,10 @@ class AIM:
         return 0
 
     def counted(self, schema: Schema) -> Encoding:
-        return Encoding(tuple(indicator(a.name, a.size) for a in schema.domain()))
+        domain = schema.domain()
+        if self.workload is not None:
+            self.workload.require(domain)
+        return Encoding(tuple(indicator(a.name, a.size) for a in domain))
 
     def run(self, curator: Curator, schema: Schema, progress: Progress) -> Outcome:
         domain, budget = schema.domain(), curator.remaining
@@ -225,6 +237,12 @@ class AIM:
         if self.workload is not None:
             return self.workload
         return Workload.pairs(domain) if self.target is None else Workload.towards(domain, self.target)
+
+
+def _require_attributes(names: Sequence[str], domain: Domain) -> None:
+    for name in names:
+        if name not in domain.names:
+            raise ValueError(f"workload must name columns of the schema, got {name!r}; it has {', '.join(domain.names)}.")
 
 
 def first_noise(rho: Fraction, domain: Domain) -> tuple[float, float]:

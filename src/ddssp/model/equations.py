@@ -9,7 +9,7 @@ R selects the features' rows; through the origin of the original scale it also m
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -186,6 +186,8 @@ def feature_columns(encoding: Encoding, target: str, features: Sequence[str] | N
     """The features asked for, or every column but the target."""
     if features is None:
         return tuple(c for c in encoding.columns if c != target)
+    if isinstance(features, str) or not isinstance(features, Iterable):
+        raise ValueError(f"features must be a list of columns, got {features!r}; write [{features!r}] for a single one.")
     for name in features:
         if name not in encoding.columns:
             raise ValueError(f"features must be columns of the release, got {name!r}; it has {', '.join(encoding.columns)}.")

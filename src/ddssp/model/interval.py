@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,10 +33,10 @@ class IntervalError(ValueError):
     """An interval that the release cannot support, in one sentence."""
 
 
-def require_level(level: float) -> None:
+def require_level(level: Any) -> None:
     """Refuses what is no level of an interval."""
-    if not 0 < level < 1:
-        raise ValueError(f"level must lie strictly between 0 and 1, got {level}; 0.95 is a usual choice.")
+    if not (isinstance(level, Real) and 0 < float(level) < 1):
+        raise ValueError(f"level must lie strictly between 0 and 1, got {level!r}; 0.95 is a usual choice.")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -137,8 +138,8 @@ def path(
     noise: BlockNoise | None = None,
 ) -> Path:
     """The elastic-net path of `target` on `features` (default: all other columns); l1_ratio = 0 is ridge, 1 the lasso."""
-    if not 0 <= l1_ratio <= 1:
-        raise ValueError(f"l1_ratio must lie between 0 (ridge) and 1 (lasso), got {l1_ratio}.")
+    if not (_is_penalty(l1_ratio) and l1_ratio <= 1):
+        raise ValueError(f"l1_ratio must lie between 0 (ridge) and 1 (lasso), got {l1_ratio!r}.")
     block = scalar_target(moments.encoding, target)
     if None not in moments.encoding.slices:
         raise ValueError("a penalised path needs an intercept, which these moments do not have.")
@@ -226,11 +227,25 @@ def _grid(H: Array, b: Array, l1_ratio: float) -> Array:
     return np.asarray(max(float(largest), 1e-9) * np.geomspace(1, SPAN if l1_ratio else RIDGE_SPAN, STEPS))
 
 
+def penalties(alpha: float | None) -> list[float] | None:
+    """The path of one penalty, or None where the release is to choose it."""
+    if alpha is None:
+        return None
+    if not _is_penalty(alpha):
+        raise ValueError(
+            f"alpha must be a finite number of 0 or more, got {alpha!r}; leave it out for the least estimated risk."
+        )
+    return [alpha]
+
+
+def _is_penalty(alpha: object) -> bool:
+    return isinstance(alpha, Real) and 0 <= float(alpha) < np.inf
+
+
 def _falling(alphas: Sequence[float]) -> Array:
-    grid = np.sort(np.asarray(alphas, np.float64))[::-1]
-    if not len(grid) or not np.isfinite(grid).all() or grid[-1] < 0:
+    if not np.iterable(alphas) or not len(alphas) or not all(map(_is_penalty, alphas)):
         raise ValueError("alphas must be at least one finite penalty, none below 0.")
-    return grid
+    return np.sort(np.asarray(alphas, np.float64))[::-1]
 
 
 def _ridge(H: Array, b: Array, alphas: Array) -> tuple[Array, list[Array]]:

@@ -24,8 +24,8 @@ def plot(fits: Sequence[Fit], path: str | Path, level: float = 0.95, *, force: b
     """None; writes one panel per fit: estimates with their total intervals, and beside them what each part alone would give.
 
     Coefficients of numbers are drawn over their declared range, so that one axis serves them all; the intercept is left out.
-    Edge cases: coefficients that are not identified are named as such; fits without intervals show points alone; a file that
-    exists is refused unless `force`.
+    Edge cases: coefficients without an interval say why, as the summary does; fits without intervals show points alone; a
+    file that exists is refused unless `force`.
     """
     path = Path(path)
     if path.suffix.lower() not in FORMATS:
@@ -71,8 +71,9 @@ def _panel(ax: Any, fit: Fit, level: float) -> None:
             ax.hlines(
                 at[known] + shift, values[known] - reach, values[known] + reach, colors=colour, linewidth=width, label=label
             )
-        for y in at[~known]:
-            ax.annotate("not identified", (0, y), fontsize=7, color="0.45", va="center", ha="center")
+        for i in np.flatnonzero(~known):
+            why = "not normal" if names[i] in fit.not_normal else "not identified"
+            ax.annotate(why, (0, at[i]), fontsize=7, color="0.45", va="center", ha="center")
         if known.any():
             ax.legend(fontsize=7, frameon=False, loc="best")
     ax.plot(values, at, "o", color=TOTAL, markersize=3.5)

@@ -23,6 +23,10 @@ from ddssp.schema import Schema
 Array = NDArray[np.float64]
 
 
+class HiddenMeanError(ValueError):
+    """The noisy mean of a count is not positive."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PoissonFit(GlmFit):
     """A fitted Poisson regression: E y = exp(s).
@@ -90,7 +94,7 @@ def poisson(
         raise ValueError("Poisson regression needs an intercept: the mean count is not among these moments.")
     e = equations(moments, target, features=features, response=(np.ones(1), block.centre / block.half), noise=noise)
     if e.mean <= 0:
-        raise ValueError(f"target {target!r} has a mean that the noise hides; a Poisson fit needs a positive one.")
+        raise HiddenMeanError(f"target {target!r} has a mean that the noise hides; a Poisson fit needs a positive one.")
     how, rule = e.shrinkage(shrinkage), calibration.poisson(block.half)
     theta, variance = calibrated(e, e.solution(how), rule)
     return PoissonFit(
