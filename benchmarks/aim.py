@@ -17,7 +17,6 @@ import json
 import os
 import resource
 import time
-from collections import defaultdict
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +27,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
+from aim_report import EPSILONS, text_of
 from ddssp.coding import coded, design
 from ddssp.curate import Plan, plan
 from ddssp.encoding import Encoding
@@ -46,30 +46,8 @@ from ddssp.secret.noise import OpenDPNoise
 from ddssp.secret.vault import Vault
 from ddssp.synth import synthetic
 
-EPSILONS = "0.05,0.1,0.5,1,2"
 DELTA = 1e-5
-HOW = ("paper", "product")
-NAMES = {"linear": "MSE", "logistic": "AUC"}
 Array = NDArray[np.float64]
-
-REFERENCE = {
-    ("adult", 0.05): {"seconds": 180, "tv": 0.096, "linear": 0.0229, "logistic": 0.852},
-    ("adult", 0.1): {"seconds": 208, "tv": 0.073, "linear": 0.0208, "logistic": 0.864},
-    ("adult", 0.5): {"seconds": 495, "tv": 0.0316, "linear": 0.0110, "logistic": 0.884},
-    ("ACSincome-LIN", 0.05): {"seconds": 75, "tv": 0.131, "linear": 0.372},
-    ("ACSincome-LIN", 0.1): {"seconds": 95, "tv": 0.109, "linear": 0.333},
-    ("ACSincome-LIN", 0.5): {"seconds": 224, "tv": 0.062, "linear": 0.259},
-    ("ACSincome-LIN", 1.0): {"seconds": 479, "tv": 0.0426, "linear": 0.218},
-    ("ACSincome-LIN", 2.0): {"seconds": 832, "tv": 0.0321, "linear": 0.217},
-    ("ACSemployment", 0.05): {"seconds": 290, "tv": 0.072, "logistic": 0.802},
-    ("ACSemployment", 0.1): {"seconds": 385, "tv": 0.049, "logistic": 0.813},
-    ("ACSemployment", 0.5): {"seconds": 1043, "tv": 0.0197, "logistic": 0.849},
-    ("ACSmobility", 0.05): {"seconds": 282, "tv": 0.111, "logistic": 0.580},
-    ("ACSmobility", 0.1): {"seconds": 398, "tv": 0.077, "logistic": 0.603},
-    ("fire", 0.05): {"seconds": 224, "tv": 0.133, "linear": 0.0165},
-    ("fire", 0.1): {"seconds": 225, "tv": 0.085, "linear": 0.0143},
-}
-"""The paper's own implementation, mean of 1-4 seeds: AIM alone on one thread of a server CPU."""
 
 
 @dataclass(frozen=True)
@@ -221,94 +199,10 @@ def _append(record: dict[str, Any], path: str) -> None:
 
 def report(arguments: argparse.Namespace) -> None:
     lines = [json.loads(line) for line in Path(arguments.records).read_text().splitlines()]
-    exact = {r["dataset"]: r["exact"] for r in lines if "exact" in r}
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = defaultdict(list)
-    keys = ("inference", "model_size", "noise", "dataset", "epsilon")
-    latest = {(*(r.get(k) for k in keys), r["seed"]): r for r in lines if "exact" not in r}
-    for key, r in latest.items():
-        groups[key[:-1]].append(r)
-    text = "\n".join([HEADER, *_releases(groups, exact), *_rows(groups)])
+    text = text_of(lines)
     print(text)
     if arguments.output:
         Path(arguments.output).write_text(text + "\n", encoding="utf-8")
-
-
-HEADER = """# AIM releases
-
-`python benchmarks/aim.py run …` and `report`; ± is one standard error of the mean over seeds. CPU s: processor time of one
-thread, counting included, median and largest. TV: total variation between released and exact tables, mean over all pairs.
-Paper's protocol: no intercept, level 0 dropped, plain least squares, as the reference fits; product's fit: `Release.linear`
-and `Release.logistic`, with an intercept and shrinkage. ref.: the paper's implementation, mean of 1 to 4 seeds, so its own
-error is that of as few of ours."""
-
-Groups = dict[tuple[Any, ...], list[dict[str, Any]]]
-
-
-def _releases(groups: Groups, exact: dict[str, dict[str, dict[str, float]]]) -> list[str]:
-    out: list[str] = []
-    title: tuple[Any, ...] = ()
-    for key in sorted(groups, key=lambda k: (str(k[0]), -(k[1] or 0), k[2], k[3], k[4])):
-        inference, size, noise, name, epsilon = key
-        if key[:3] != title:
-            title = key[:3]
-            limit = f", model size {size:g} MB" if inference == "pgm" else ""
-            out += ["", f"## {inference}{limit}, {noise} noise", ""]
-            out += ["| dataset | ε | seeds | CPU s | faster | rounds | pairs | TV | ref. | ratio |"]
-            out[-1] += " score | ref. | paper's protocol | product's fit |"
-            out += ["|---" * 14 + "|"]
-        runs, ref = groups[key], REFERENCE.get((name, epsilon), {})
-        seconds = np.array([r["seconds"] for r in runs])
-        tv = float(np.mean([r["tv"] for r in runs]))
-        cells = [
-            name,
-            f"{epsilon:g}",
-            str(len(runs)),
-            f"{np.median(seconds):.2f} (max {seconds.max():.2f})",
-            f"{ref['seconds'] / np.median(seconds):.0f}×" if ref else "",
-            f"{np.mean([r['rounds'] for r in runs]):.0f}",
-            f"{np.mean([r['pairs'] for r in runs]):.0f}",
-            _mean([r["tv"] for r in runs]),
-            f"{ref['tv']:g}" if ref else "",
-            f"{tv / ref['tv']:.2f}" if ref else "",
-        ]
-        for i, kind in enumerate(runs[0]["scores"].get("paper", {"": 0.0})):
-            scores = [_mean([r["scores"][how][kind] for r in runs if r["scores"]]) for how in HOW]
-            first = cells if i == 0 else [""] * len(cells)
-            out.append("| " + " | ".join([*first, NAMES.get(kind, ""), f"{ref.get(kind, '')}", *scores]) + " |")
-    return [*out, "", *_exact(exact)]
-
-
-def _exact(exact: dict[str, dict[str, dict[str, float]]]) -> list[str]:
-    """What the exact marginals give: no release can be expected to do better."""
-    out = ["## The exact marginals", "", "| dataset | score | paper's protocol | product's fit |", "|---|---|---|---|"]
-    for name, scores in sorted(exact.items()):
-        for kind in scores["paper"]:
-            out.append("| " + " | ".join([name, NAMES[kind], *(f"{scores[how][kind]:.4g}" for how in HOW)]) + " |")
-    return out
-
-
-def _rows(groups: Groups) -> list[str]:
-    out = ["", "## DD-SSP and AIM-Synth, both by the paper's protocol", ""]
-    out += ["| dataset | ε | inference | seeds | rows | CPU s | TV rows–release | score | DD-SSP | AIM-Synth | ratio |"]
-    out += ["|---" * 11 + "|"]
-    for (inference, _, _, name, epsilon), runs in sorted(groups.items(), key=lambda g: (g[0][3], g[0][4], g[0][0])):
-        runs = [r for r in runs if "synth" in r]
-        for kind in runs[0]["scores"]["paper"] if runs else ():
-            cells = [name, f"{epsilon:g}", inference, str(len(runs)), f"{runs[0]['synth']['rows']:,}"]
-            cells += [f"{np.median([r['synth']['seconds'] for r in runs]):.1f}", _mean([r["synth"]["tv"] for r in runs])]
-            ours = [r["scores"]["paper"][kind] for r in runs]
-            rows = [r["synth"]["scores"]["paper"][kind] for r in runs]
-            cells += [NAMES[kind], _mean(ours), _mean(rows), f"{np.mean(rows) / np.mean(ours):.3f}"]
-            out.append("| " + " | ".join(cells) + " |")
-    return out
-
-
-def _mean(values: list[float]) -> str:
-    """Mean and its standard error."""
-    if not values:
-        return ""
-    error = f" ± {np.std(values, ddof=1) / len(values) ** 0.5:.2g}" if len(values) > 1 else ""
-    return f"{np.mean(values):.4g}{error}"
 
 
 def main() -> None:
