@@ -34,13 +34,16 @@ class Engine:
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
             raise ValueError(f"engine must be one of {', '.join(KINDS)}, got {self.kind!r}.")
+        if not isinstance(self.sql, str | None):
+            raise ValueError(f"sql must be a query, got {self.sql!r}; leave it out to read all rows.")
         if self.master is not None and self.kind not in ("auto", "spark"):
             raise ValueError(f"master is for engine spark, got it with {self.kind}; leave one of them out.")
         if self.sql is not None and not self.sql.strip():
             raise ValueError("sql must be a query, got an empty one; leave it out to read all rows.")
         if self.sql is not None and (self.kind not in ("auto", "duckdb") or self.master is not None):
-            raise ValueError("sql is for engine duckdb; on Spark pass the frame that spark.sql gives.")
-        if not 1 <= self.batch_rows <= 2**24:
-            raise ValueError(f"batch_rows must lie between 1 and {2**24}, got {self.batch_rows}.")
-        if self.threads is not None and not 1 <= self.threads <= 1024:
-            raise ValueError(f"threads must lie between 1 and 1024, got {self.threads}.")
+            remedy = "leave the engine out" if self.kind == "arrow" else "on Spark pass the frame that spark.sql gives"
+            raise ValueError(f"sql is for engine duckdb, got it with another; {remedy}.")
+        if type(self.batch_rows) is not int or not 1 <= self.batch_rows <= 2**24:
+            raise ValueError(f"batch_rows must be a whole number from 1 to {2**24}, got {self.batch_rows!r}.")
+        if self.threads is not None and (type(self.threads) is not int or not 1 <= self.threads <= 1024):
+            raise ValueError(f"threads must be a whole number from 1 to 1024, got {self.threads!r}.")

@@ -257,7 +257,7 @@ BAD_ARGUMENTS = {
     "no ledger": (["--ledger", "none.db"], "ledger must be an existing file"),
     "no engine": (["--engine", "ibis"], "engine must be one of auto, arrow, duckdb, spark, got 'ibis'"),
     "no query": (["--sql", "SELEC"], "the query fails in DuckDB"),
-    "no rows at once": (["--batch-rows", "0"], "batch_rows must lie between 1 and"),
+    "no rows at once": (["--batch-rows", "0"], "batch_rows must be a whole number from 1 to"),
 }
 
 

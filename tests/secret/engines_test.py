@@ -165,8 +165,11 @@ BAD = {
     "master without spark": ({"kind": "arrow", "master": "local"}, "master is for engine spark"),
     "empty sql": ({"sql": "  "}, "sql must be a query, got an empty one"),
     "sql with spark": ({"kind": "spark", "sql": "SELECT 1"}, "sql is for engine duckdb"),
-    "no rows": ({"batch_rows": 0}, "batch_rows must lie between 1 and"),
-    "no threads": ({"threads": 0}, "threads must lie between 1 and 1024, got 0"),
+    "no rows": ({"batch_rows": 0}, "batch_rows must be a whole number from 1 to"),
+    "no threads": ({"threads": 0}, "threads must be a whole number from 1 to 1024, got 0"),
+    "half a row": ({"batch_rows": 1.5}, "batch_rows must be a whole number from 1 to 16777216, got 1.5"),
+    "a number for a query": ({"sql": 5}, "sql must be a query, got 5"),
+    "sql with arrow": ({"kind": "arrow", "sql": "SELECT 1"}, "leave the engine out"),
 }
 
 
@@ -263,3 +266,8 @@ def test_data_that_can_be_read_once_is_refused_by_the_name_of_what_reads_it_twic
         curate(rows.to_reader(), plan(schema, mechanism="moments", unit="who", max_rows=1, **asked), noise=SeededNoise(1))
     with pytest.raises(DataError, match=r"more than once for mechanism task; .* or use moments"):
         curate(rows.to_reader(), plan(schema, mechanism="task", **asked), noise=SeededNoise(1))
+
+
+def test_the_name_of_an_engine_is_not_one():
+    with pytest.raises(ValueError, match="engine must be an Engine, got 'duckdb'; pass ddssp"):
+        opened({"a": [1]}, "duckdb")

@@ -25,7 +25,9 @@ def reproduce(
     model_size: Annotated[float, typer.Option(help="MB that AIM's graphical model may take (the paper: 200).", min=0.01)] = 8.0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Runs at a time; default: one a core.", min=1)] = os.cpu_count()
     or 1,
-    memory: Annotated[float | None, typer.Option(help="GB that all jobs may take; default: most of what is free.")] = None,
+    memory: Annotated[
+        float | None, typer.Option(help="GB that all jobs may take; default: most that is free.", min=0.5)
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="1 trial, ε = 0.1 and 1: a few minutes.")] = False,
     json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -93,7 +93,10 @@ def _manifest(directory: str | Path) -> dict[str, Any]:
     path = Path(directory) / "MANIFEST.json"
     if not path.exists():
         raise ValueError(f"data directory must hold MANIFEST.json, got {str(directory)!r}.")
-    return dict(json.loads(path.read_text())["datasets"])
+    try:
+        return dict(json.loads(path.read_text())["datasets"])
+    except (ValueError, KeyError, TypeError):
+        raise ValueError(f"manifest {str(path)!r} must be JSON with the key datasets; fetch it again.") from None
 
 
 def _schema(name: str, columns: list[str], sizes: dict[str, int], one_hot: set[str]) -> Schema:

@@ -68,7 +68,16 @@ class Records:
         if not self.path.exists():
             return []
         lines = self.path.read_text(encoding="utf-8").split("\n")[:-1]
-        return list({Cell.of(r): r for r in map(json.loads, lines) if "error" not in r}.values())
+        found = (self._run(line, number) for number, line in enumerate(lines, 1))
+        return list({Cell.of(r): r for r in found if "error" not in r}.values())
+
+    def _run(self, line: str, number: int) -> Record:
+        try:
+            return dict(json.loads(line))
+        except (ValueError, TypeError):
+            raise ValueError(
+                f"runs {str(self.path)!r} must be lines of JSON, line {number} is not; remove it."
+            ) from None
 
     def append(self, records: Iterable[Record]) -> None:
         """Adds lines, and returns when they are on disk; an unfinished line before them is cut off first."""

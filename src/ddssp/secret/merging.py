@@ -1,7 +1,7 @@
 """Columns put together, so that one increment counts several pairs of them at once.
 
 A group of columns with few levels is counted as one column of all their combinations. The table of two groups holds every pair
-of their columns as a margin, so 15 columns in 8 groups take 28 increments a row instead of 105. Sums of integers are exact, so
+of their columns as a margin, so 15 columns in 10 groups take 45 increments a row instead of 105. Sums of integers are exact, so
 the margins are what counting each pair by itself would give.
 """
 

@@ -17,7 +17,9 @@ from ddssp.secret.engines.memory import of_frame
 
 def opened(data: Any, engine: Engine | None = None) -> Source:
     """The source that reads `data`; what it is made for, unless `engine` says otherwise."""
-    engine = engine or Engine()
+    engine = Engine() if engine is None else engine
+    if not isinstance(engine, Engine):
+        raise ValueError(f"engine must be an Engine, got {engine!r}; pass ddssp.Engine(kind=…).")
     if engine.kind == "spark" or engine.master is not None or _is_of("pyspark", data):
         return _spark(data, engine)
     if _is_of("duckdb", data) or _is_of("_duckdb", data):
