@@ -75,9 +75,7 @@ class Records:
         try:
             return dict(json.loads(line))
         except (ValueError, TypeError):
-            raise ValueError(
-                f"runs {str(self.path)!r} must be lines of JSON, line {number} is not; remove it."
-            ) from None
+            raise ValueError(f"runs {str(self.path)!r} must be lines of JSON, line {number} is not; remove it.") from None
 
     def append(self, records: Iterable[Record]) -> None:
         """Adds lines, and returns when they are on disk; an unfinished line before them is cut off first."""
