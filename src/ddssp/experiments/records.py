@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +33,7 @@ COLUMNS = {
     "logloss": pa.float64(),
     "seconds": pa.float64(),
     "peak_mb": pa.float64(),
+    "code": pa.string(),
 }
 
 
@@ -54,7 +57,17 @@ class Cell:
         return cls(**{name: record.get(name) for name in cls.__dataclass_fields__})  # type: ignore[arg-type]
 
     def record(self, **found: Any) -> Record:
-        return asdict(self) | found
+        return asdict(self) | found | {"code": code()}
+
+
+@cache
+def code() -> str:
+    """Eight hexadecimal digits of the package's source: runs with the same were made by the same code."""
+    package = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for path in sorted(package.rglob("*.py")):
+        digest.update(path.relative_to(package).as_posix().encode() + b"\0" + path.read_bytes())
+    return digest.hexdigest()[:8]
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -57,6 +57,10 @@ class Summary:
 
     def epsilons(self) -> list[float]:
         return sorted({e for _, _, _, e in self._runs if e is not None})
+
+    def versions(self) -> list[tuple[str, int]]:
+        """Which code made the runs, and how many; those that do not say come from before they did."""
+        return Counter(r.get("code") or "unknown code" for runs in self._runs.values() for r in runs.values()).most_common()
 
     def trials(self) -> int:
         return max((len(r) for r in self._runs.values()), default=0)
