@@ -65,7 +65,7 @@ def _head(summary: Summary) -> list[Part]:
         Paragraph(
             f"{MEANING[summary.protocol]} δ = {DELTA:g}, up to {summary.trials()} trials (fresh noise on a fixed split, seeds "
             f"from 0), mean ± standard error, {os.cpu_count()} cores. The noise is reproducible, hence not private.{warning} "
-            f"Made by {', '.join(f'{code} ({count:,} runs)' for code, count in summary.versions())}: digits of the source's hash."
+            f"Made by {', '.join(f'{code} ({count:,} runs)' for code, count in summary.versions())}, by the source's hash."
         ),
         Paragraph(
             f"`ddssp reproduce --data DIR -o results/ --protocol {summary.protocol}` makes this page again and goes on where "
@@ -77,9 +77,9 @@ def _head(summary: Summary) -> list[Part]:
 
 
 RULES = (
-    "Three of these rules were settled after first results had been seen: that ObjPert may be far below DD-SSP at larger ε, that "
-    "DD-SSP and AIM-Synth are compared by their means over ε and not cell by cell, and that the domain is the product of all "
-    "sizes and not the cells of all pairs. By the rules first written these three would not have held in full."
+    "Three of these rules were settled after first results had been seen: that ObjPert may be far below DD-SSP at larger ε, "
+    "that DD-SSP and AIM-Synth are compared by their means over ε and not cell by cell, and that the domain is the product of "
+    "all sizes and not the cells of all pairs. By the rules first written these three would not have held in full."
 )
 
 
