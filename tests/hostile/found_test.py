@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import os
 import string
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mutations import releases, resealed, sealed
+from mutations import made, releases, resealed, sealed
 
 from ddssp import archive
 from ddssp.curate import curate, plan
@@ -212,3 +213,15 @@ def test_a_release_without_all_products_says_so_also_when_its_noise_is_asked_for
     for ask in (lambda: ready.noise, lambda: ready.moments, lambda: ready.linear("x")):
         with pytest.raises(ReleaseError, match="did not measure the products of all columns"):
             ask()
+
+
+@pytest.mark.parametrize("seed", [8049, 11401, 18903, 20617])
+def test_a_parquet_file_whose_columns_contradict_themselves_does_not_end_the_process(seed: int, tmp_path: Path) -> None:
+    """Arrow ends the process where the statistics of a column chunk are asked for; so they are not."""
+    (tmp_path / "input.parquet").write_bytes(made("parquet", seed))
+    script = (
+        "from pathlib import Path\nfrom mutations import complaint\nassert complaint('parquet', Path('input.parquet')) is None"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(__file__).parent)}
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, env=environment, check=False, timeout=60)
+    assert done.returncode == 0

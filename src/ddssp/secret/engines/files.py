@@ -171,15 +171,17 @@ class DatasetRows(Local):
 def require_small_cells(metadata: Any, columns: tuple[str, ...]) -> None:
     """Refuses a Parquet file that says that a chosen column unpacks to cells no column of a schema has, before it is unpacked.
 
-    Edge cases: a value that a chunk's dictionary holds once, for many rows, counts once.
+    Edge cases: a value that a chunk's dictionary holds once, for many rows, counts once. Single columns are looked at only in
+    row groups that are large as a whole: where what a damaged file says of a column contradicts itself, Arrow ends the process.
     """
-    for i in range(metadata.num_columns):
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    large = [g for g in groups if g.total_byte_size > max(MAX_CHUNK, MAX_CELL * g.num_rows)]
+    for i in range(metadata.num_columns if large else 0):
         path = metadata.schema.column(i).path
         name = next((c for c in columns if path == c or path.startswith(f"{c}.")), None)
         if name is None:
             continue
-        for group in range(metadata.num_row_groups):
-            chunk = metadata.row_group(group).column(i)
+        for chunk in (group.column(i) for group in large):
             if chunk.total_uncompressed_size > max(MAX_CHUNK, MAX_CELL * chunk.num_values):
                 raise DataError(f"column {name!r} must hold numbers or short texts, got cells too long to read; leave it out.")
 
