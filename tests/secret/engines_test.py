@@ -131,6 +131,15 @@ def test_sql_chooses_rows_and_columns(sources):
     assert released(path, engine=Engine(sql=named)) == released(table())
 
 
+def test_a_query_over_a_folder_reads_the_columns_in_its_names_and_takes_no_name_for_a_pattern(tmp_path):
+    rows = table()
+    for name in ("rows[1]*", "rows1"):
+        ds.write_dataset(rows, tmp_path / name, format="parquet", partitioning=["year"], partitioning_flavor="hive")
+    query = Engine(sql="SELECT * FROM data WHERE year = 2020")
+    recent = rows.filter(ds.field("year") == 2020)
+    assert released(tmp_path / "rows[1]*", engine=query) == released(recent)
+
+
 def test_a_query_on_csv_reads_the_header_first_and_the_lines_once_for_each_scan(sources, monkeypatch):
     path, reads, records = sources["CSV"][0], [], lines.records
     monkeypatch.setattr(lines, "records", lambda *given: reads.append(given) or records(*given))

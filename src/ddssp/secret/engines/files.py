@@ -39,6 +39,12 @@ class File(Local):
         require_no_credentials(self.path)
         self.is_csv = _suffix(self.path) in CSV
 
+    @property
+    def is_remote(self) -> bool:
+        from pyarrow import fs
+
+        return not isinstance(_located(self.path)[0], fs.LocalFileSystem)
+
     def names(self) -> list[str]:
         return self._guarded(lambda: self._header() if self.is_csv else self._columns())
 
@@ -61,11 +67,9 @@ class File(Local):
     def dataset(self) -> Any:
         """All Parquet files of a folder; Arrow's own module for that takes a while to load, so single files go without."""
         import pyarrow.dataset as ds
-        from pyarrow import fs
 
         system, path = _located(self.path)
-        remote = not isinstance(system, fs.LocalFileSystem)  # there, few large requests are worth the memory they take
-        options = ds.ParquetFragmentScanOptions(pre_buffer=remote)
+        options = ds.ParquetFragmentScanOptions(pre_buffer=self.is_remote)  # few large requests are worth their memory there
         kind = ds.ParquetFileFormat(default_fragment_scan_options=options)
         found = ds.dataset(path, filesystem=system, format=kind, partitioning="hive")
         if not found.files:
@@ -159,9 +163,11 @@ class DatasetRows(Local):
             if isinstance(fragment, ds.ParquetFileFragment):
                 require_small_cells(fragment.metadata, columns)
         chosen = {c: ds.field((c,)) for c in columns}
-        scanner = self._dataset.scanner(columns=chosen, batch_size=self._rows, batch_readahead=AHEAD, fragment_readahead=1)
+        scanner = self._dataset.scanner(  # with threads of its own, Arrow decodes half a gigabyte ahead of a slower kernel
+            columns=chosen, batch_size=self._rows, batch_readahead=AHEAD, fragment_readahead=1, use_threads=False
+        )
         total, done = None, 0
-        for batch in at_least_one(scanner.to_batches(), columns):
+        for batch in at_least_one(ahead(scanner.to_batches()), columns):
             yield batch
             total = self._dataset.count_rows() if total is None else total
             done += batch.num_rows
