@@ -13,11 +13,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from points import Faults, install, make_release
+from points import KEY, Faults, install, make_release
 
 from ddssp import load
 from ddssp.privacy.budget import BudgetError, rho_of
 from ddssp.privacy.ledger import Kind, Ledger
+from ddssp.privacy.signature import require_signed, signature_path
 
 MECHANISMS = ("moments", "aim", "task")
 EPSILON = 0.5  # three of them fit under the ceiling, and part of a fourth
@@ -83,6 +84,8 @@ def inspect(folder: Path, paid: int, told: list[str], tally: Tally) -> None:
         try:
             entry = load(path).entry or {}
             tally.unpaid += not ledger.contains(entry["counter"], entry["hash"], entry["dataset"])
+            if signature_path(path).exists():
+                require_signed(path.read_bytes(), path, KEY.public_key())
         except ValueError:
             tally.half += 1
     tally.unpaid += len([*folder.glob("*.ddssp")]) > reservations(ledger)

@@ -25,7 +25,9 @@ def points(tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
 
 
 def test_there_are_points_around_every_ledger_write_draw_and_file_operation(points: dict[str, int]) -> None:
-    assert points["moments"] >= 2 * (3 + 7 + 3)  # the ledger's statements, a draw per block, fsync, chmod and replace
+    assert points["moments"] >= 2 * (
+        8 + 7 + 3 + 3
+    )  # the ledger's statements, a draw per block, fsync, chmod and replace, twice
     assert all(points[m] > points["moments"] for m in ("aim", "task"))
 
 
@@ -45,7 +47,9 @@ def test_eight_releases_racing_for_the_last_of_a_budget(race: int, tmp_path: Pat
 def test_what_a_kill_leaves_is_for_its_owner_only_and_goes_with_the_next_attempt(
     points: dict[str, int], tmp_path: Path
 ) -> None:
-    run(tmp_path, "r", "moments", points["moments"] - 8)  # while the file is being written
+    run(
+        tmp_path, "r", "moments", points["moments"] - 17
+    )  # while the file is being written; nine points belong to its signature
     left = [p for p in tmp_path.iterdir() if ".draft-" in p.name]
     assert len(left) == 1
     assert stat.S_IMODE(left[0].stat().st_mode) == 0o600
@@ -86,6 +90,10 @@ def test_the_inspection_finds_what_it_is_there_for(tmp_path: Path) -> None:
     (tmp_path / "r.ddssp").write_bytes(b"half")
     inspect(tmp_path, 0, [], tally)
     assert (tally.half, tally.unpaid) == (1, 2)
+    run(tmp_path, "r", "moments")
+    (tmp_path / "r.ddssp.sig").write_bytes(b"half")
+    inspect(tmp_path, 0, [], tally)
+    assert tally.half == 2
 
 
 def test_a_file_system_without_locks_or_folder_syncs_still_gets_its_file(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import errno
 import hashlib
 import hmac
 import json
@@ -872,3 +873,13 @@ def test_a_draft_left_behind_under_a_second_name_is_removed(ledger: Ledger) -> N
     (link := ledger.path.with_name("link.db")).symlink_to(ledger.path)
     assert reserve(Ledger(link), CEILING).counter == 1
     assert not left.exists()
+
+
+def test_a_file_system_without_links_is_named_as_the_cause(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def unsupported(source: Path, target: Path) -> None:
+        raise OSError(errno.EPERM, os.strerror(errno.EPERM), str(source), None, str(target))
+
+    monkeypatch.setattr(os, "link", unsupported)
+    with pytest.raises(LedgerError, match=r"ledger must be on a file system that has hard links, got .*new\.db \(Operation"):
+        Ledger(tmp_path / "new.db").set_budget("survey", 1.0, 1e-6)
+    assert not [*tmp_path.iterdir()]

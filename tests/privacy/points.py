@@ -14,8 +14,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from ddssp.curate import curate, plan
 from ddssp.privacy.ledger import Ledger
+from ddssp.privacy.signature import sign
 from ddssp.schema import Schema
 from ddssp.secret.noise import OpenDPNoise
 
@@ -24,7 +27,18 @@ SCHEMA = Schema(
     columns={"x": {"kind": "numeric", "low": 0, "high": 1, "bins": 3}, "y": {"kind": "boolean"}, "z": {"kind": "boolean"}},
 )
 ROWS = {"x": [0.1, 0.9, 0.5, 0.4], "y": [1, 0, 1, 1], "z": [0, 0, 1, 1]}
-WRITES = ("INSERT", "BEGIN IMMEDIATE", "COMMIT", "PRAGMA journal_mode")
+WRITES = (
+    "INSERT",
+    "BEGIN IMMEDIATE",
+    "COMMIT",
+    "ALTER",
+    "CREATE",
+    "PRAGMA journal_mode",
+    "PRAGMA wal_checkpoint",
+    "PRAGMA user_version =",
+)
+KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))
+"""The owner's, of these tests."""
 
 
 class Faults:
@@ -59,6 +73,9 @@ def install(faults: Faults) -> None:
             if not statement.startswith(WRITES):
                 return run(statement, *arguments)
             return faults.around(statement[:15], run)(statement, *arguments)  # type: ignore[no-any-return]
+
+        def executescript(self, script: str) -> sqlite3.Cursor:  # type: ignore[override]
+            return faults.around("script", super().executescript)(script)  # type: ignore[no-any-return]
 
     sqlite3.connect = partial(sqlite3.connect, factory=Connection)  # type: ignore[assignment]
     for name in ("gaussian", "noisy_max"):
@@ -103,9 +120,11 @@ class _Torn:
 
 
 def make_release(folder: Path, name: str, mechanism: str, epsilon: float) -> None:
-    """None; one release of ROWS into `folder`, paid from its ledger, made when there is none."""
+    """None; one release of ROWS into `folder`, paid from its ledger, made when there is none, and its signature."""
     ledger = Ledger(folder / "ledger.db")
     if not ledger.path.exists():
         ledger.set_budget("survey", 1.0, 1e-6)
     made = plan(SCHEMA, epsilon=epsilon, delta=1e-6, mechanism=mechanism, target="y", ledger=ledger)
-    curate(ROWS, made).save(folder / f"{name}.ddssp")
+    release, path = curate(ROWS, made), folder / f"{name}.ddssp"
+    release.save(path)
+    sign(release.to_bytes(), path, KEY)

@@ -209,7 +209,9 @@ def create(path: Path) -> None:
                 os.link(new, path)  # unlike a rename, never replaces
         sync_folder(path.parent)  # a ledger that a power cut could unlink would forget what was spent
     except OSError as error:
-        raise LedgerError(f"ledger must be in a folder open to this user, got {path} ({error.strerror}).") from error
+        linked = error.filename2 is not None  # of these calls only a link has two names; its folder was open a moment ago
+        where = "on a file system that has hard links" if linked else "in a folder open to this user"
+        raise LedgerError(f"ledger must be {where}, got {path} ({error.strerror}).") from error
     except sqlite3.Error as error:
         raise _translated(error, path) from error
 
