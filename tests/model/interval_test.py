@@ -115,6 +115,16 @@ def test_a_coefficient_whose_noise_rests_on_beta_too_much_is_not_identified(monk
     assert known[share <= np.median(share)].any()
 
 
+def test_where_few_coefficients_would_be_identified_none_is(monkeypatch):
+    release = noisy(DATA, MIXED, 0.2, 1, target="cost")
+    passed = release.linear("cost", features=FEATURES).intervals.identified
+    share = passed.mean()
+    assert share > 0
+    for few, known in ((share, passed), (share + 1e-9, np.zeros_like(passed))):
+        monkeypatch.setattr(interval, "FEW", few)
+        assert np.array_equal(release.linear("cost", features=FEATURES).intervals.identified, known)
+
+
 def test_columns_that_repeat_each_other_are_not_identified():
     schema = Schema(columns={name: {"kind": "numeric", "low": -3, "high": 3} for name in ("x", "twin", "w", "y")})
     rng = np.random.default_rng(1)

@@ -7,9 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
-from report_tables import ASSET, FIRE_SIZES, MIXED, mixed_rows
+from report_tables import ASSET, MIXED, mixed_rows, wide_release
 
 from ddssp.curate import curate, plan
 from ddssp.experiments.noise import SeededNoise
@@ -34,18 +33,7 @@ def demo():
 
 @pytest.fixture(scope="session")
 def wide():
-    """A table of the size of Fire: 235 encoded columns, so that what takes time there takes time here."""
-    rng = np.random.default_rng(5)
-    n, columns, rows = 30_000, {}, {}
-    for i, m in enumerate(FIRE_SIZES):
-        weights = 1 / np.arange(1, m + 1)
-        columns[f"c{i}"] = {"kind": "categorical", "levels": m}
-        rows[f"c{i}"] = rng.choice(m, n, p=weights / weights.sum())
-    for i in range(3):
-        columns[f"o{i}"] = {"kind": "ordinal", "levels": 8}
-        rows[f"o{i}"] = np.clip(rng.integers(0, 6, n) + (rows[f"c{i}"] == 1) + (rows["c5"] == 0), 0, 7)
-    made = plan(Schema(name="wide", columns=columns), epsilon=1, delta=1e-6, mechanism="moments")
-    return curate(rows, made, noise=SeededNoise(5))
+    return wide_release(1)
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from report_tables import wide_release
 
 from ddssp.curate import curate, plan
 from ddssp.experiments.noise import SeededNoise
+from ddssp.model import interval
 from ddssp.model.interval import Inference
 from ddssp.schema import Schema
 
@@ -81,6 +83,15 @@ def test_linear_of_a_table_as_wide_as_fire(wide, in_node):
     fit = wide.linear("o0")
     assert 10 < fit.intervals.identified.sum() < len(fit.coef) > 200
     assert_same(page, fit)
+
+
+def test_where_few_coefficients_would_be_identified_neither_shows_one(in_node, monkeypatch):
+    release = wide_release(0.25)
+    (page,) = in_node(release, [{"model": "linear", "target": "o1", "features": others(release, "o1")}])
+    assert_same(page, release.linear("o1"))
+    assert not release.linear("o1").intervals.identified.any()
+    monkeypatch.setattr(interval, "FEW", 0)
+    assert release.linear("o1").intervals.identified.any()
 
 
 def test_compiled_and_plain_loops_agree(wide, mixed, in_node):

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from ddssp.curate import curate, plan
+from ddssp.experiments.noise import SeededNoise
 from ddssp.schema import Schema
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -43,3 +45,18 @@ def mixed_rows(n: int = 6000) -> dict[str, object]:
         "grade": rng.integers(1, 6, n),
         "shape": rng.choice(["a", "b", "c"], n),
     }
+
+
+def wide_release(epsilon: float):
+    """Of a table of the size of Fire: 235 encoded columns, so that what takes time there takes time here."""
+    rng = np.random.default_rng(5)
+    n, columns, rows = 30_000, {}, {}
+    for i, m in enumerate(FIRE_SIZES):
+        weights = 1 / np.arange(1, m + 1)
+        columns[f"c{i}"] = {"kind": "categorical", "levels": m}
+        rows[f"c{i}"] = rng.choice(m, n, p=weights / weights.sum())
+    for i in range(3):
+        columns[f"o{i}"] = {"kind": "ordinal", "levels": 8}
+        rows[f"o{i}"] = np.clip(rng.integers(0, 6, n) + (rows[f"c{i}"] == 1) + (rows["c5"] == 0), 0, 7)
+    made = plan(Schema(name="wide", columns=columns), epsilon=epsilon, delta=1e-6, mechanism="moments")
+    return curate(rows, made, noise=SeededNoise(5))

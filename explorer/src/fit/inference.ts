@@ -8,6 +8,7 @@ import { read, reading, WIDE, type Estimates, type Reading } from "./reading";
 export const PRIOR_SHARE = 1 / 10;
 export const OWN_SHARE = 1 / 6;
 export const PULL_SHARE = 1 / 2;
+export const FEW = 1 / 20;
 
 export interface Intervals {
   /** Not shrunken; NaN where the noise leaves a coefficient unidentified. */
@@ -34,7 +35,7 @@ export function inference(e: Equations, noise: BlockNoise): Inference {
   const t = noise.centred(residual(e, r.mean)), own = Math.sqrt(Math.max(noise.sandwichOfOuter({ rows: 1, cols: t.length, data: t }, t).data[0]!, 0));
   const rss = Math.max(e.yy - explained, own), residualVariance = rss / Math.max(e.total - e.rank, 1);
   const privacy = found.variance.map(Math.sqrt), sampling = new Float64Array(k);
-  const known = Array.from({ length: k }, (_, i) => {
+  const passed = Array.from({ length: k }, (_, i) => {
     let norm = 0;
     for (let j = 0; j < q; j++) norm += e.readout.data[i * q + j]! ** 2;
     for (let j = 0; j < s; j++) sampling[i]! += found.weights.data[i * s + j]! ** 2 * r.eigenvalues[j]!;
@@ -42,6 +43,7 @@ export function inference(e: Equations, noise: BlockNoise): Inference {
     const resting = found.prior[i]! <= WIDE * PRIOR_SHARE * found.noise[i]! && found.own[i]! <= OWN_SHARE * found.noise[i]!;
     return resting && Math.abs(found.pull[i]!) <= PULL_SHARE * privacy[i]! && privacy[i]! <= Math.sqrt(norm) && privacy[i]! > 0;
   });
+  const enough = passed.filter(Boolean).length >= FEW * k, known = passed.map((v) => v && enough);
   return { reading: r, found, explained, rss, residualVariance, known, intervals: masked(found.estimate, sampling, privacy, known) };
 }
 

@@ -28,6 +28,10 @@ OWN_SHARE = 1 / 6
 PULL_SHARE = 1 / 2
 """... and if its estimate was moved by at most this share of its standard error to free it of bias."""
 
+FEW = 1 / 20
+"""... and if it is not one of fewer than this share of all: which of them pass is then the noise's choice, and it passes where
+it happens to be small, so that such intervals cover more often than they say."""
+
 
 class IntervalError(ValueError):
     """An interval that the release cannot support, in one sentence."""
@@ -142,14 +146,15 @@ class Inference:
         r"""For each coefficient c'β: privacy w'Cw plus what rests on the prior, sampling s² w'Λw.
 
         Not identified: the prior adds more than a tenth to the noise variance; its own noise would add more than a sixth;
-        its bias was more than half its standard error; or the standard error is wider than the coefficient of a feature that
-        would move the response over half its range.
+        its bias was more than half its standard error; the standard error is wider than the coefficient of a feature that
+        would move the response over half its range; or under a twentieth of all pass this.
         """
         c = self.equations.readout
         found = self.reading.read(c)
         privacy = np.sqrt(found.variance)
         known = (found.prior <= WIDE * PRIOR_SHARE * found.noise) & (found.own <= OWN_SHARE * found.noise)
         known &= (np.abs(found.pull) <= PULL_SHARE * privacy) & (privacy <= np.linalg.norm(c, axis=1)) & (privacy > 0)
+        known &= known.mean() >= FEW
         sampling = np.sqrt(self.residual_variance * (found.weights**2 @ self.reading.eigenvalues))
         return Intervals(
             names=self.equations.names,
