@@ -11,7 +11,7 @@ import type { BlockNoise } from "./noise";
 import { GRID, LogSum } from "./solve";
 
 const EDGE = 1;
-const ROUNDS = 4;
+const ROUNDS = 3;
 const LIKELIHOOD_DROP = 2.71;
 export const WIDE = 100;
 const FLAT = 10;
@@ -162,9 +162,9 @@ export function read(e: Equations, r: Reading): Estimates {
 
 /** What pull = F·moved·(r − Rβ), with β = shrunken g, takes of g from estimates of this influence, "k s". */
 function followed(e: Equations, r: Reading, influence: Matrix): Matrix {
-  const through = timesTransposed(influence, r.moved), rows = Array.from({ length: through.rows }, (_, i) => i);
-  const onto = e.selects ? submatrix(through, rows, e.features) : timesTransposed(through, transposed(e.basis));
-  return timesTransposed(onto, transposed(r.shrunken));
+  const rows = Array.from({ length: r.moved.rows }, (_, i) => i);
+  const onto = e.selects ? submatrix(r.moved, rows, e.features) : timesTransposed(r.moved, transposed(e.basis));
+  return timesTransposed(influence, timesTransposed(transposed(r.shrunken), onto));
 }
 
 /** c a for a matrix c with few entries. */
