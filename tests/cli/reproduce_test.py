@@ -15,6 +15,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "experiments"))
 import made_data
 
+from ddssp.whole import draft
+
 METHODS = "nonprivate,ddssp-tree,aim-synth-tree,adassp,objpert"
 
 
@@ -110,3 +112,11 @@ def test_a_folder_without_data_is_refused(tmp_path):
     got = call(tmp_path, tmp_path / "o")
     assert got.returncode == 2
     assert "must hold MANIFEST.json" in got.stderr
+
+
+def test_two_runs_do_not_share_an_output(data, tmp_path):
+    with draft(tmp_path / "runs.jsonl"):
+        refused = call(data, tmp_path, "--quick", "--methods", "nonprivate")
+    assert refused.returncode == 2
+    assert f"output {str(tmp_path)!r} is in use by another run; wait for it, or give another with -o." in refused.stderr
+    assert call(data, tmp_path, "--quick", "--methods", "nonprivate").returncode == 0

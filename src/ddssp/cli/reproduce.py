@@ -60,7 +60,7 @@ def reproduce(
     records = Records(output / "runs.jsonl")
     limit = runner.memory_mb() if memory is None else 1000 * memory
     try:
-        with progress() as tell:
+        with records.alone(), progress() as tell:
             made = runner.run(todo, data, records, jobs=jobs, memory_mb=limit, tell=tell)
     except KeyboardInterrupt:
         note(f"interrupted; finished runs are in {records.path}: the same command goes on from there.")

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -14,6 +15,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.csv as pv
 import pyarrow.parquet as pq
+
+from ddssp.whole import draft, drafted
 
 Record = dict[str, Any]
 
@@ -90,6 +93,16 @@ class Records:
         except (ValueError, TypeError):
             raise ValueError(f"runs {str(self.path)!r} must be lines of JSON, line {number} is not; remove it.") from None
 
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Refuses where a living process already adds runs: both would make the same ones."""
+        if drafted(self.path):
+            raise ValueError(
+                f"output {str(self.path.parent)!r} is in use by another run; wait for it, or give another with -o."
+            )
+        with draft(self.path):
+            yield
+
     def append(self, records: Iterable[Record]) -> None:
         """Adds lines, and returns when they are on disk; an unfinished line before them is cut off first."""
         with self.path.open("a+b") as file:
@@ -105,10 +118,10 @@ class Records:
     def drop(self, unwanted: Callable[[Record], bool]) -> None:
         """Forgets some runs; the file is replaced whole."""
         kept = [r for r in self.read() if not unwanted(r)]
-        draft = self.path.with_suffix(".draft")
-        draft.unlink(missing_ok=True)
-        Records(draft).append(kept)
-        os.replace(draft, self.path)
+        new = self.path.with_suffix(".new")
+        new.unlink(missing_ok=True)
+        Records(new).append(kept)
+        os.replace(new, self.path)
 
     def tidy(self, folder: Path) -> None:
         """runs.parquet and runs.csv: one row per run, one column per number."""
