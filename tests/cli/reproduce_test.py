@@ -98,6 +98,10 @@ def test_an_interrupted_run_ends_at_once_with_a_sentence(data, tmp_path):
         (["--datasets", "none"], "datasets must be among small, other-sub, got 'none'."),
         (["--epsilons", "1,x"], "epsilons must be numbers separated by commas, got '1,x'."),
         (["--epsilons", "-1"], "epsilons must be positive"),
+        (
+            ["--methods", "objpert", "--datasets", "other-sub"],
+            "methods must fit a dataset's target, got objpert for other-sub;",
+        ),
     ],
 )
 def test_refusals_are_one_sentence(data, tmp_path, more, sentence):

@@ -70,7 +70,7 @@ def test_nothing_measured():
 def test_cells_that_disagree_are_in_brackets():
     claim = claims(runs(synth_auc=0.861), DOMAINS)[3]
     assert claim.table.rows[0][1].startswith("[-0.0010")
-    assert claim.measured == "on average over ε adult -0.0010, ACSincome -0.0010; above in 0 of 4 cells"
+    assert claim.measured == "above in 0 of 4 cells; on average over ε adult -0.0010, ACSincome -0.0010"
 
 
 def test_means_and_differences():

@@ -8,10 +8,11 @@ from ddssp.experiments.records import Cell, Records, code
 from ddssp.experiments.summary import Summary
 
 
-def test_a_damaged_line_is_named(tmp_path):
+@pytest.mark.parametrize("line", ['{"protocol": "pa', "[1]", '{"protocol": "paper"}'])
+def test_a_damaged_line_is_named(tmp_path, line):
     path = tmp_path / "runs.jsonl"
-    path.write_text('{"protocol": "pa\n')
-    with pytest.raises(ValueError, match="must be lines of JSON, line 1 is not; remove it"):
+    path.write_text(f"{line}\n")
+    with pytest.raises(ValueError, match="must be lines of JSON, one for each run, line 1 is not; remove it"):
         Records(path).read()
 
 

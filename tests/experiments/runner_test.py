@@ -54,6 +54,7 @@ def test_cells_are_what_each_method_does(data):
     assert len([c for c in found if c.method == "adassp"]) == 4
     assert {c.kind for c in found if c.method == "objpert"} == {"logistic"}
     assert all((c.model_size is None) != METHODS[c.method].graphical for c in found)
+    assert len(some(data, methods=("adassp", "adassp"))) == 4
 
 
 def test_cells_that_share_a_release_go_together(data):

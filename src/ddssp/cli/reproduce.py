@@ -56,6 +56,10 @@ def reproduce(
         trials=trials or (1 if quick else PROTOCOLS[protocol].trials),
         model_size=model_size,
     )
+    if not todo:
+        raise ValueError(
+            f"methods must fit a dataset's target, got {methods} for {', '.join(names)}; leave one of the two out."
+        )
     output.mkdir(parents=True, exist_ok=True)
     records = Records(output / "runs.jsonl")
     limit = runner.memory_mb() if memory is None else 1000 * memory

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
+from scipy.stats import spearmanr
 
 from ddssp.experiments.page import Table
 from ddssp.experiments.protocol import LINEAR, LOGISTIC
@@ -18,6 +19,9 @@ from ddssp.experiments.summary import Mean, Summary
 
 SMALL = 0.1
 """ε up to which the paper's low-ε regime goes."""
+
+CLEAR = 0.6
+"""Rank correlation of nine problems that chance exceeds in one case of twenty."""
 
 
 class Verdict(Enum):
@@ -131,14 +135,14 @@ def above_objpert(summary: Summary) -> Claim:
 
 
 def above_synth(summary: Summary) -> Claim:
-    """DD-SSP's AUC is slightly above AIM-Synth's on Adult and ACSIncome, on average over ε."""
+    """DD-SSP's AUC is above AIM-Synth's on Adult and ACSIncome."""
     ours, rows = ddssp_methods(summary)
 
     def above(kind: str, name: str, e: float) -> tuple[str, bool] | None:
         d = summary.difference(kind, name, (ours, rows), e)
         return None if d is None or name not in {"adult", "ACSincome"} else (_signed(d), d.value > 0)
 
-    table, _, count = _cells(summary, (LOGISTIC,), above, "AUC of DD-SSP − AIM-Synth")
+    table, verdict, count = _cells(summary, (LOGISTIC,), above, "AUC of DD-SSP − AIM-Synth")
     means = {
         name: float(np.mean([d.value for d in found]))
         for name in ("adult", "ACSincome")
@@ -147,8 +151,8 @@ def above_synth(summary: Summary) -> Claim:
     on_average = ", ".join(f"{name} {value:+.4f}" for name, value in means.items())
     return Claim(
         statement="DD-SSP is slightly above AIM-Synth on Adult and ACSIncome (logistic)",
-        verdict=Verdict.of(value > 0 for value in means.values()),
-        measured=f"on average over ε {on_average}; above in {count} cells",
+        verdict=verdict,
+        measured=f"above in {count} cells; on average over ε {on_average}",
         table=table,
         why="Where budget is small the degree-2 likelihood is the more robust of the two; where it is not, the true one that "
         "AIM-Synth fits has the higher ceiling.",
@@ -156,7 +160,10 @@ def above_synth(summary: Summary) -> Claim:
 
 
 def runtime(summary: Summary, domains: Mapping[str, float]) -> Claim:
-    """AIM's seconds grow with ε on every dataset, and from dataset to dataset with the number of possible records."""
+    """AIM's seconds grow with ε on every dataset, and from dataset to dataset with the number of possible records.
+
+    The second is a rank correlation of at least CLEAR.
+    """
     ours = ddssp_methods(summary)[0]
     means = {
         (kind, name): {e: m.value for e in summary.epsilons() if (m := summary.mean(kind, name, ours, e, "seconds"))}
@@ -169,24 +176,23 @@ def runtime(summary: Summary, domains: Mapping[str, float]) -> Claim:
     for e in summary.epsilons():
         timed = [(domains[name], v[e]) for (_, name), v in means.items() if e in v]
         if len(timed) > 2:
-            rank.append(rank_correlation([size for size, _ in timed], [seconds for _, seconds in timed]))
+            rank.append(float(spearmanr(*zip(*timed, strict=True)).statistic))
     rows = [
-        [f"{name} ({kind})", f"10^{domains[name]:.1f}", *(f"{v[e]:.1f}" if e in v else "" for e in summary.epsilons())]
+        [
+            f"{summary.label(name)} ({kind})",
+            f"10^{domains[name]:.1f}",
+            *(f"{v[e]:.1f}" if e in v else "" for e in summary.epsilons()),
+        ]
         for (kind, name), v in sorted(means.items(), key=lambda item: domains[item[0][1]])
     ]
     correlation = f"; rank correlation with the domain {', '.join(f'{r:+.2f}' for r in rank)} over ε" if rank else ""
     return Claim(
         statement="AIM's runtime grows with ε and with the domain",
-        verdict=Verdict.of([*growth, *(r > 0 for r in rank)]),
+        verdict=Verdict.of([*growth, *(r >= CLEAR for r in rank)]),
         measured=f"longer at the largest ε than at the smallest on {sum(growth)} of {len(growth)} problems{correlation}",
         table=Table(["seconds of DD-SSP", "domain", *(f"ε = {e:g}" for e in summary.epsilons())], rows),
         why="A round is dearer in a larger domain, but there are fewer of them: more noise in larger tables ends AIM earlier.",
     )
-
-
-def rank_correlation(a: Sequence[float], b: Sequence[float]) -> float:
-    """Spearman's, of values without ties."""
-    return float(np.corrcoef(np.argsort(np.argsort(a)), np.argsort(np.argsort(b)))[0, 1])
 
 
 Judge = Callable[[str, str, float], tuple[str, bool] | None]
@@ -200,7 +206,9 @@ def _cells(summary: Summary, kinds: Sequence[str], judge: Judge, title: str) -> 
             found = [judge(kind, name, e) for e in summary.epsilons()]
             agreed += [f[1] for f in found if f is not None]
             if any(found):
-                rows.append([f"{name} ({kind})", *("" if f is None else f[0] if f[1] else f"[{f[0]}]" for f in found)])
+                rows.append(
+                    [f"{summary.label(name)} ({kind})", *("" if f is None else f[0] if f[1] else f"[{f[0]}]" for f in found)]
+                )
     table = Table([title, *(f"ε = {e:g}" for e in summary.epsilons())], rows)
     return table, Verdict.of(agreed), f"{sum(agreed)} of {len(agreed)}"
 

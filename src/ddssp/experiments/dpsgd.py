@@ -11,7 +11,8 @@ Accounting: Rényi divergence of the sampled Gaussian at integer orders (Mironov
 and turned into δ(ε) at the best α (Canonne, Kamath, Steinke 2020).
 
 Tuning costs nothing here because there is none: q, T, C and η are fixed below for all datasets and ε. Whoever tries k settings
-on the same rows and keeps the best pays for all of them, about √k times the noise; published figures often do not.
+on the same rows and keeps the best pays for all of them, about √k times the noise; published figures often do not. n is taken
+to be public, as is usual there.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def _tables(summary: Summary) -> list[Part]:
                 budgets = summary.epsilons() if METHODS[method].private else [None]
                 found = [_cell(summary, kind, name, method, e) for e in budgets]
                 if any(found):
-                    rows.append([name, method, *found, *[""] * (len(summary.epsilons()) - len(found))])
+                    rows.append([summary.label(name), method, *found, *[""] * (len(summary.epsilons()) - len(found))])
         parts.append(Heading(f"{kind}: {score} ± standard error ({SECOND[kind]}; worst seed's; seeds)"))
         parts.append(Table(["dataset", "method", *(f"ε = {e:g}" for e in summary.epsilons())], rows))
     return parts

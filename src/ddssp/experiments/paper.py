@@ -69,8 +69,6 @@ MEASURED: dict[tuple[str, str, str, str], dict[float, Measured]] = {
     ("paper", "linear", "ACSincome-LIN", "adassp"): _sweep(".316 .287 .230 .218 .211", (5, 10)),
     ("ours", "linear", "fire", "adassp"): _sweep(".191 .101 .0216 .0135 .0098", (5, 10)),
     ("ours", "linear", "taxi-sub", "adassp"): _sweep(".160 .101 .0360 .0220 .0132", (5, 10)),
-    ("paper", "logistic", "adult", "objpert"): _sweep(".783 .832 .877 .884 .896", (2, 5)),
-    ("paper", "logistic", "ACSemployment", "objpert"): _sweep(".778 .811 .864 .871 .874", (2, 5)),
     ("ours", "logistic", "adult", "objpert"): _sweep(".759 - - - -", (5, 5)),
     ("ours", "logistic", "ACSincome", "objpert"): _sweep(".781 - - - -", (5, 5)),
     ("ours", "logistic", "ACSemployment", "objpert"): _sweep(".748 - - - -", (5, 5)),

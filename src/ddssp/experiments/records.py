@@ -89,9 +89,14 @@ class Records:
 
     def _run(self, line: str, number: int) -> Record:
         try:
-            return dict(json.loads(line))
+            record = dict(json.loads(line))
         except (ValueError, TypeError):
-            raise ValueError(f"runs {str(self.path)!r} must be lines of JSON, line {number} is not; remove it.") from None
+            record = {}
+        if not Cell.__dataclass_fields__.keys() <= record.keys():
+            raise ValueError(
+                f"runs {str(self.path)!r} must be lines of JSON, one for each run, line {number} is not; remove it."
+            )
+        return record
 
     @contextmanager
     def alone(self) -> Iterator[None]:

@@ -53,7 +53,7 @@ def cells(
                     Cell(protocol=protocol.name, kind=kind, dataset=name, method=m.name, epsilon=e, seed=s, model_size=size)
                     for e, s in budgets
                 ]
-    return out
+    return list(dict.fromkeys(out))
 
 
 def run(todo: Iterable[Cell], directory: str | Path, records: Records, *, jobs: int, memory_mb: float, tell: Progress) -> int:

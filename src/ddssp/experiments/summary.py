@@ -68,6 +68,10 @@ class Summary:
     def is_substitute(self, dataset: str) -> bool:
         return any(r["substitute"] for (_, d, _, _), runs in self._runs.items() if d == dataset for r in runs.values())
 
+    def label(self, dataset: str) -> str:
+        """Its name, and whether it stands for another."""
+        return f"{dataset} (substitute)" if self.is_substitute(dataset) else dataset
+
     def values(self, kind: str, dataset: str, method: str, epsilon: float | None, what: str | None = None) -> dict[int, float]:
         """Seed → score (or `what`), of those runs that have it."""
         found = self._runs.get((kind, dataset, method, epsilon), {})
