@@ -131,13 +131,66 @@ def test_sql_chooses_rows_and_columns(sources):
     assert released(path, engine=Engine(sql=named)) == released(table())
 
 
+QUERY = Engine(sql="SELECT * FROM data")
+
+
 def test_a_query_over_a_folder_reads_the_columns_in_its_names_and_takes_no_name_for_a_pattern(tmp_path):
     rows = table()
     for name in ("rows[1]*", "rows1"):
         ds.write_dataset(rows, tmp_path / name, format="parquet", partitioning=["year"], partitioning_flavor="hive")
     query = Engine(sql="SELECT * FROM data WHERE year = 2020")
-    recent = rows.filter(ds.field("year") == 2020)
-    assert released(tmp_path / "rows[1]*", engine=query) == released(recent)
+    assert released(tmp_path / "rows[1]*", engine=query) == released(rows.filter(ds.field("year") == 2020))
+
+
+@pytest.mark.parametrize("plan", [("01", "10"), ("2020-01-01", "2021-01-01"), ("a", "b")])
+def test_a_query_takes_folders_names_for_what_a_pass_without_takes_them(tmp_path, plan):
+    rows = table().drop_columns("plan").append_column("plan", pa.array([plan[i % 2] for i in range(ROWS)]))
+    ds.write_dataset(rows, tmp_path / "rows", format="parquet", partitioning=["plan"], partitioning_flavor="hive")
+    assert released(tmp_path / "rows", engine=QUERY) == released(tmp_path / "rows")
+
+
+@pytest.mark.parametrize("name", ["d.parquet", "parts"])
+def test_folders_above_the_data_are_no_columns(tmp_path, name):
+    place = tmp_path / "grade=3"
+    (place / "parts").mkdir(parents=True)
+    pq.write_table(table(), place / "d.parquet")
+    pq.write_table(table(), place / "parts" / "0.parquet")
+    assert released(place / name, engine=QUERY) == released(place / name) == released(table())
+
+
+def test_a_query_reads_bytes_that_are_no_text_and_files_with_a_name_twice(tmp_path):
+    plans = pa.array([b"a", b"\xff", b"b"] * (ROWS // 3), pa.binary()).view(pa.string())
+    rows = table().drop_columns("plan").append_column("plan", plans)
+    pq.write_table(rows, tmp_path / "odd.parquet")
+    twice = pa.table([*rows.columns, rows["year"]], names=[*rows.column_names, "year"])
+    pq.write_table(twice, tmp_path / "twice.parquet")
+    expected = released(tmp_path / "odd.parquet")
+    assert released(tmp_path / "odd.parquet", engine=QUERY) == released(tmp_path / "twice.parquet", engine=QUERY) == expected
+
+
+@pytest.mark.parametrize("ages", [[1.0, 2.0], [1.0, 2.5]])
+def test_a_folder_whose_files_differ_in_a_type_is_refused_whatever_its_cells_hold(tmp_path, ages):
+    pq.write_table(pa.table({"age": [1, 2]}), tmp_path / "0.parquet")
+    pq.write_table(pa.table({"age": ages}), tmp_path / "1.parquet")
+    with pytest.raises(DataError, match="column 'age' must have one type in all files of a folder, got int64 and double"):
+        list(opened(tmp_path).batches(("age",)))
+    pq.write_table(pa.table({"age": pa.array([3, None], pa.int32())}), tmp_path / "1.parquet")
+    assert sum(batch.num_rows for batch in opened(tmp_path).batches(("age",))) == 4
+
+
+def test_a_query_leaves_out_columns_whose_cells_are_too_long_to_read(tmp_path):
+    rows = table().append_column("notes", pa.array(["x" * 2**19] * ROWS))
+    pq.write_table(rows, tmp_path / "d.parquet", use_dictionary=False, compression="zstd")
+    assert "notes" not in columns_of(tmp_path / "d.parquet", QUERY)
+    assert released(tmp_path / "d.parquet", engine=QUERY) == released(table())
+
+
+@pytest.mark.parametrize("name", ["SQL on pandas", "SQL on CSV", "SQL on a database"])
+def test_duckdb_writes_no_rows_of_its_own_to_disk(sources, name):
+    """What does not fit into memory is refused, where DuckDB would leave it in files that anybody can read."""
+    asked = Engine(sql="SELECT current_setting('temp_directory') AS place")
+    (batch,) = opened(sources[name][0], asked).batches(("place",))
+    assert batch["place"].to_pylist() == [""]
 
 
 def test_a_query_on_csv_reads_the_header_first_and_the_lines_once_for_each_scan(sources, monkeypatch):

@@ -125,7 +125,8 @@ def _runtimes(summary: Summary) -> list[Part]:
                     known = paper.SWEEP_SECONDS.get((kind, name, method.removesuffix("-tree")))
                     seconds = (f"{m.value:.2f}" if m else "" for m in means)
                     rows.append([
-                        f"{summary.label(name)} ({kind})", METHODS[method].label, *seconds, f"{sum(held):.1f}", _time(known), f"{max(p.value for p in peaks if p):.0f}",
+                        f"{summary.label(name)} ({kind})", METHODS[method].label, *seconds, f"{sum(held):.1f}", _time(known),
+                        f"{max(p.value for p in peaks if p):.0f}",
                     ])  # fmt: skip
     head = ["problem", "method", *(f"ε = {e:g}" for e in summary.epsilons()), "all ε", "paper, all ε", "peak MB"]
     adult = ", ".join(f"{_time(s)} at ε = {e:g}" for e, s in paper.ADULT_SECONDS.items())

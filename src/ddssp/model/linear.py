@@ -151,5 +151,5 @@ def scalar_target(encoding: Encoding, target: str) -> Block:
     """The target's block, which must be a number."""
     block = target_block(encoding, target)
     if not block.is_scalar:
-        raise ValueError(f"target {target!r} is categorical; a linear target must be numeric, ordinal or boolean.")
+        raise ValueError(f"target {target!r} is categorical; it must be numeric, ordinal or boolean.")
     return block

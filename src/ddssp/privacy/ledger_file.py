@@ -6,6 +6,7 @@ as it was when it ends otherwise. Every operation waits for other processes, PAT
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -197,6 +198,9 @@ def _upgrade(connection: sqlite3.Connection) -> None:
             connection.execute(statement)
 
 
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.ENOSYS}
+
+
 def create(path: Path) -> None:
     """None; a complete, empty ledger appears at `path` in one step, mode 0600, unless another process was first."""
     try:
@@ -209,8 +213,8 @@ def create(path: Path) -> None:
                 os.link(new, path)  # unlike a rename, never replaces
         sync_folder(path.parent)  # a ledger that a power cut could unlink would forget what was spent
     except OSError as error:
-        linked = error.filename2 is not None  # of these calls only a link has two names; its folder was open a moment ago
-        where = "on a file system that has hard links" if linked else "in a folder open to this user"
+        unlinked = error.errno in _NO_LINKS and error.filename2 is not None  # of these calls only a link has two names
+        where = "on a file system that has hard links" if unlinked else "in a folder open to this user"
         raise LedgerError(f"ledger must be {where}, got {path} ({error.strerror}).") from error
     except sqlite3.Error as error:
         raise _translated(error, path) from error

@@ -90,5 +90,6 @@ def _read(path: Path, loader: str, **options: Any) -> Any:
     except OSError as error:
         raise SignatureError(f"key {str(path)!r} cannot be read ({error.strerror}).") from None
     except (ValueError, TypeError, UnsupportedAlgorithm):
-        made = "make one with `openssl genpkey -algorithm ed25519`"
-        raise SignatureError(f"key {str(path)!r} must be an unencrypted PEM file of Ed25519; {made}.") from None
+        own = loader == "load_pem_private_key"
+        remedy = "make one with `openssl genpkey -algorithm ed25519`" if own else "ask the release's owner for the public one"
+        raise SignatureError(f"key {str(path)!r} must be an unencrypted PEM file of Ed25519; {remedy}.") from None

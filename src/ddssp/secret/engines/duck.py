@@ -27,8 +27,8 @@ class Relation(Local):
 
     engine = "duckdb"
 
-    def __init__(self, relation: Any, batch_rows: int, under: Source | None = None, known: Callable[[], int] = int) -> None:
-        self._relation, self._rows, self._under, self._known = relation, batch_rows, under, known
+    def __init__(self, relation: Any, batch_rows: int, under: Source | None = None) -> None:
+        self._relation, self._rows, self._under = relation, batch_rows, under
 
     def names(self) -> list[str]:
         return list(self._relation.columns)
@@ -42,9 +42,9 @@ class Relation(Local):
         return followed(at_least_one(self._stream(columns), columns), self._expected(), tell)
 
     def _expected(self) -> int:
-        """Rows of the longest step of the plan, as DuckDB estimates them before, or as files say; 0 where neither does."""
+        """Rows of the longest step of the plan, as DuckDB estimates them before; 0 where it does not."""
         found = _ESTIMATE.findall(_guarded(self._relation.explain))
-        return max(_guarded(self._known), *(int(rows.replace(",", "")) for rows in found), 0)
+        return max((int(rows.replace(",", "")) for rows in found), default=0)
 
     def _stream(self, columns: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
         chosen = ", ".join('"' + c.replace('"', '""') + '"' for c in columns)
@@ -53,32 +53,38 @@ class Relation(Local):
             yield batch
 
 
-class Text(Secret):
-    """A CSV file as DuckDB scans it: text in all columns, batch by batch, from the beginning at every scan of a query."""
+class Stream(Secret):
+    """A file or folder as DuckDB scans it: batch by batch, from the beginning at every scan of a query; CSV is text throughout.
+
+    DuckDB's own reader would take other rows for the same (types of folders' names, bytes that are no text), and Arrow's under
+    DuckDB decodes up to 4 GB ahead of a query. All columns are decoded: a query that reads a wide file itself
+    (`FROM read_parquet('…')`) is faster.
+    """
 
     def __init__(self, under: File) -> None:
-        self._under, self._columns = under, tuple(under.names())
+        self._under, self.schema = under, under.readable()
         self.tell: Tell = quiet
-        self.schema = pa.schema([(c, pa.string()) for c in self._columns])
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return pa.RecordBatchReader.from_batches(self.schema, self._read()).__arrow_c_stream__(requested_schema)
 
     def _read(self) -> Iterator[pa.RecordBatch]:
-        for batch in self._under.batches(self._columns, lambda share: self.tell(min(share, 0.99))):
-            yield pa.record_batch([c.cast(pa.string()) for c in batch.columns], schema=self.schema)
+        for batch in self._under.batches(tuple(self.schema.names), lambda share: self.tell(min(share, 0.99))):
+            yield pa.record_batch(
+                [c.cast(k) for c, k in zip(batch.columns, self.schema.types, strict=True)], schema=self.schema
+            )
 
 
-class TextRelation(Relation):
-    """A query over a CSV file; nothing but the header is read before a pass."""
+class Streamed(Relation):
+    """A query over a file or folder; nothing but headers is read before a pass."""
 
-    def __init__(self, relation: Any, batch_rows: int, under: File, text: Text) -> None:
+    def __init__(self, relation: Any, batch_rows: int, under: File, stream: Stream) -> None:
         super().__init__(relation, batch_rows, under)
-        self._text = text
+        self._stream_of_file = stream
 
     def batches(self, columns: tuple[str, ...], tell: Tell = quiet) -> Iterator[pa.RecordBatch]:
         require(columns, self.names())
-        self._text.tell = tell
+        self._stream_of_file.tell = tell
         yield from at_least_one(self._stream(columns), columns)
         tell(1.0)
 
@@ -93,33 +99,21 @@ def queried(under: Source, sql: str, batch_rows: int) -> Relation:
     _require_select(sql)
     if isinstance(under, File) and is_database(under.path):
         return Relation(_guarded(lambda: _silent(under.path, read_only=True).sql(sql)), batch_rows, under)
-    columns, connection = tuple(under.names()), _silent()
-    if isinstance(under, File) and under.is_csv:
-        connection.register("data", text := Text(under))
-        return TextRelation(_guarded(lambda: connection.sql(sql)), batch_rows, under, text)
+    connection = _silent()
     if isinstance(under, File):
-        dataset = under.dataset()
-        if under.is_remote:
-            connection.register("data", dataset)
-        else:
-            _guarded(lambda: _parquet(connection, dataset.files).create_view("data"))
-        return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under, dataset.count_rows)
-    connection.register("data", pa.Table.from_batches(list(under.batches(columns))))
+        connection.register("data", stream := Stream(under))
+        return Streamed(_guarded(lambda: connection.sql(sql)), batch_rows, under, stream)
+    connection.register("data", pa.Table.from_batches(list(under.batches(tuple(under.names())))))
     return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under)
 
 
-def _parquet(connection: Any, paths: list[str]) -> Any:
-    """Files on this machine by DuckDB's own reader: Arrow's, under DuckDB, decodes up to 4 GB ahead of a query."""
-    literal = [re.sub(r"[*?[]", r"[\g<0>]", path) for path in paths]
-    return connection.read_parquet(literal, hive_partitioning=True, union_by_name=True)
-
-
 def _silent(database: str = ":memory:", *, read_only: bool = False) -> Any:
-    """A connection that shows no progress of its own: it would do so on stdout, which is for data."""
+    """A connection that shows no progress of its own, on stdout, which is for data, and writes no rows beside what it reads."""
     import duckdb
 
     connection = duckdb.connect(database, read_only=read_only)
     connection.execute("SET enable_progress_bar = false")
+    connection.execute("SET temp_directory = ''")  # what does not fit into memory is refused, not left behind in files
     return connection
 
 
@@ -129,7 +123,8 @@ def _require_select(sql: str) -> None:
 
     kinds = [s.type for s in _guarded(lambda: duckdb.extract_statements(sql))]
     if kinds != [duckdb.StatementType.SELECT]:
-        raise DataError(f"sql must be a single SELECT, got {len(kinds)} statements or another kind; write one query.")
+        got = " and ".join(kind.name for kind in kinds) or "nothing"
+        raise DataError(f"sql must be a single SELECT, got {got}; write one query.")
 
 
 def _guarded(run: Callable[[], T]) -> T:

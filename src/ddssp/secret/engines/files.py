@@ -11,6 +11,7 @@ from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any, TypeVar
 
+import numpy as np
 import pyarrow as pa
 
 from ddssp.frame import DataError, at_least_one, require
@@ -39,14 +40,8 @@ class File(Local):
         require_no_credentials(self.path)
         self.is_csv = _suffix(self.path) in CSV
 
-    @property
-    def is_remote(self) -> bool:
-        from pyarrow import fs
-
-        return not isinstance(_located(self.path)[0], fs.LocalFileSystem)
-
     def names(self) -> list[str]:
-        return self._guarded(lambda: self._header() if self.is_csv else self._columns())
+        return self._guarded(lambda: self._header() if self.is_csv else list(self._schema().names))
 
     def stamp(self) -> Hashable:
         """Size and time of the last change of every file; None of what is not there."""
@@ -67,9 +62,11 @@ class File(Local):
     def dataset(self) -> Any:
         """All Parquet files of a folder; Arrow's own module for that takes a while to load, so single files go without."""
         import pyarrow.dataset as ds
+        from pyarrow import fs
 
         system, path = _located(self.path)
-        options = ds.ParquetFragmentScanOptions(pre_buffer=self.is_remote)  # few large requests are worth their memory there
+        remote = not isinstance(system, fs.LocalFileSystem)  # there, few large requests are worth the memory they take
+        options = ds.ParquetFragmentScanOptions(pre_buffer=remote)
         kind = ds.ParquetFileFormat(default_fragment_scan_options=options)
         found = ds.dataset(path, filesystem=system, format=kind, partitioning="hive")
         if not found.files:
@@ -108,14 +105,33 @@ class File(Local):
                 yield batch
                 tell(min(file.tell() / size, 1.0))
 
-    def _columns(self) -> list[str]:
+    def readable(self) -> pa.Schema:
+        """Names and types of the columns that can be asked for: the name is there once, and cells are not too long."""
+        names = self.names()
+        once = tuple(c for c in names if names.count(c) == 1)
+        if self.is_csv:
+            return pa.schema([(c, pa.string()) for c in once])
+        held = self._guarded(self._schema)
+        long = {c for metadata in self._guarded(self._metadata) for c in too_long(metadata, once)}
+        return pa.schema([held.field(c) for c in once if c not in long])
+
+    def _metadata(self) -> list[Any]:
         import pyarrow.parquet as pq
 
         system, path = _located(self.path)
         if not system.get_file_info(path).is_file:
-            return list(self.dataset().schema.names)
+            return [fragment.metadata for fragment in self.dataset().get_fragments()]
         with system.open_input_file(path) as file:
-            return list(pq.read_schema(file).names)
+            return [pq.read_metadata(file)]
+
+    def _schema(self) -> pa.Schema:
+        import pyarrow.parquet as pq
+
+        system, path = _located(self.path)
+        if not system.get_file_info(path).is_file:
+            return self.dataset().schema
+        with system.open_input_file(path) as file:
+            return pq.read_schema(file)
 
     def _header(self) -> list[str]:
         system, path = _located(self.path)
@@ -162,6 +178,7 @@ class DatasetRows(Local):
         for fragment in self._dataset.get_fragments():
             if isinstance(fragment, ds.ParquetFileFragment):
                 require_small_cells(fragment.metadata, columns)
+                require_alike(fragment.physical_schema, self._dataset.schema, columns)
         chosen = {c: ds.field((c,)) for c in columns}
         scanner = self._dataset.scanner(  # with threads of its own, Arrow decodes half a gigabyte ahead of a slower kernel
             columns=chosen, batch_size=self._rows, batch_readahead=AHEAD, fragment_readahead=1, use_threads=False
@@ -175,7 +192,36 @@ class DatasetRows(Local):
 
 
 def require_small_cells(metadata: Any, columns: tuple[str, ...]) -> None:
-    """Refuses a Parquet file that says that a chosen column unpacks to cells no column of a schema has, before it is unpacked.
+    """Refuses a Parquet file that says that a chosen column unpacks to cells that no schema has, before it is unpacked."""
+    for name in too_long(metadata, columns):
+        raise DataError(f"column {name!r} must hold numbers or short texts, got cells too long to read; leave it out.")
+
+
+def require_alike(held: pa.Schema, common: pa.Schema, columns: tuple[str, ...]) -> None:
+    """Refuses a file of a folder whose columns fit into the folder's types or not, depending on what their cells hold."""
+    for name in columns:
+        if (place := held.get_field_index(name)) < 0:
+            continue
+        own, wanted = held.types[place], common.field(name).type
+        if not _fits(own, wanted):
+            raise DataError(
+                f"column {name!r} must have one type in all files of a folder, got {wanted} and {own}; write it alike."
+            )
+
+
+def _fits(own: pa.DataType, wanted: pa.DataType) -> bool:
+    """Whether any cell of one type is one of the other."""
+    if own == wanted or pa.types.is_null(own):
+        return True
+    if any(pa.types.is_dictionary(t) for t in (own, wanted)):
+        return _fits(*(t.value_type if pa.types.is_dictionary(t) else t for t in (own, wanted)))
+    if all(pa.types.is_integer(t) or pa.types.is_floating(t) for t in (own, wanted)):
+        return bool(np.can_cast(own.to_pandas_dtype(), wanted.to_pandas_dtype()))
+    return all(pa.types.is_string(t) or pa.types.is_large_string(t) for t in (own, wanted))
+
+
+def too_long(metadata: Any, columns: tuple[str, ...]) -> Iterator[str]:
+    """Those columns.
 
     Edge cases: a value that a chunk's dictionary holds once, for many rows, counts once. Single columns are looked at only in
     row groups that are large as a whole: where what a damaged file says of a column contradicts itself, Arrow ends the process.
@@ -189,7 +235,7 @@ def require_small_cells(metadata: Any, columns: tuple[str, ...]) -> None:
             continue
         for chunk in (group.column(i) for group in large):
             if chunk.total_uncompressed_size > max(MAX_CHUNK, MAX_CELL * chunk.num_values):
-                raise DataError(f"column {name!r} must hold numbers or short texts, got cells too long to read; leave it out.")
+                yield name
 
 
 def is_database(path: str) -> bool:
