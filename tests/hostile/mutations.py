@@ -11,9 +11,11 @@ import json
 import random
 import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +23,9 @@ import pyarrow.parquet as pq
 
 from ddssp.archive import SEAL
 from ddssp.curate import Plan, columns_of, curate, drafted, plan
+from ddssp.engine import Engine
 from ddssp.experiments.noise import SeededNoise
+from ddssp.frame import DataError
 from ddssp.released import load
 from ddssp.schema import Schema
 
@@ -306,8 +310,15 @@ def read_schema(path: Path) -> None:
     plan(schema, epsilon=1, delta=1e-6, mechanism="moments")
 
 
+QUERIED = 8
+"""One in so many files is also read through DuckDB, which takes several times as long."""
+
+
 def read_data(path: Path) -> None:
     """All that an owner does with a file."""
+    if crc32(path.read_bytes()) % QUERIED == 0:
+        with suppress(DataError):
+            curate(path, _planned(), noise=SeededNoise(0), engine=Engine(sql="SELECT * FROM data"))
     columns_of(path)
     drafted(path)
     curate(path, _planned(), noise=SeededNoise(0))
