@@ -178,6 +178,13 @@ def test_a_folder_whose_files_differ_in_a_type_is_refused_whatever_its_cells_hol
     assert sum(batch.num_rows for batch in opened(tmp_path).batches(("age",))) == 4
 
 
+def test_a_query_reads_numbers_of_half_the_length(tmp_path):
+    rows = table()
+    half = rows.set_column(0, "age", rows["age"].cast(pa.float32()).cast(pa.float16()))
+    pq.write_table(half, tmp_path / "half.parquet")
+    assert released(tmp_path / "half.parquet", engine=QUERY) == released(half, engine=QUERY) == released(half)
+
+
 def test_a_query_leaves_out_columns_whose_cells_are_too_long_to_read(tmp_path):
     rows = table().append_column("notes", pa.array(["x" * 2**19] * ROWS))
     pq.write_table(rows, tmp_path / "d.parquet", use_dictionary=False, compression="zstd")

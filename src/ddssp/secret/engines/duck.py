@@ -62,7 +62,7 @@ class Stream(Secret):
     """
 
     def __init__(self, under: File) -> None:
-        self._under, self.schema = under, under.readable()
+        self._under, self.schema = under, _taken(under.readable())
         self.tell: Tell = quiet
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
@@ -101,10 +101,17 @@ def queried(under: Source, sql: str, batch_rows: int) -> Relation:
         return Relation(_guarded(lambda: _silent(under.path, read_only=True).sql(sql)), batch_rows, under)
     connection = _silent()
     if isinstance(under, File):
-        connection.register("data", stream := Stream(under))
+        stream = Stream(under)
+        _guarded(lambda: connection.register("data", stream))
         return Streamed(_guarded(lambda: connection.sql(sql)), batch_rows, under, stream)
-    connection.register("data", pa.Table.from_batches(list(under.batches(tuple(under.names())))))
+    held = pa.Table.from_batches(list(under.batches(tuple(under.names()))))
+    _guarded(lambda: connection.register("data", held.cast(_taken(held.schema))))
     return Relation(_guarded(lambda: connection.sql(sql)), batch_rows, under)
+
+
+def _taken(schema: pa.Schema) -> pa.Schema:
+    """The types in which DuckDB takes these columns: it has no numbers of half the length."""
+    return pa.schema([f.with_type(pa.float32()) if pa.types.is_float16(f.type) else f for f in schema])
 
 
 def _silent(database: str = ":memory:", *, read_only: bool = False) -> Any:
