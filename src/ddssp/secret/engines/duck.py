@@ -70,9 +70,8 @@ class Stream(Secret):
 
     def _read(self) -> Iterator[pa.RecordBatch]:
         for batch in self._under.batches(tuple(self.schema.names), lambda share: self.tell(min(share, 0.99))):
-            yield pa.record_batch(
-                [c.cast(k) for c, k in zip(batch.columns, self.schema.types, strict=True)], schema=self.schema
-            )
+            pairs = zip(batch.columns, self.schema.types, strict=True)
+            yield pa.record_batch([c if c.type == kind else c.cast(kind) for c, kind in pairs], schema=self.schema)
 
 
 class Streamed(Relation):
@@ -80,11 +79,11 @@ class Streamed(Relation):
 
     def __init__(self, relation: Any, batch_rows: int, under: File, stream: Stream) -> None:
         super().__init__(relation, batch_rows, under)
-        self._stream_of_file = stream
+        self._file = stream
 
     def batches(self, columns: tuple[str, ...], tell: Tell = quiet) -> Iterator[pa.RecordBatch]:
         require(columns, self.names())
-        self._stream_of_file.tell = tell
+        self._file.tell = tell
         yield from at_least_one(self._stream(columns), columns)
         tell(1.0)
 
