@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import time
 
 import numpy as np
@@ -150,6 +152,28 @@ def test_it_does_not_overwrite(mixed, tmp_path):
     with pytest.raises(ReleaseError, match="exists"):
         write(mixed, tmp_path / "r.html")
     assert write(mixed, tmp_path / "r.html", force=True) == (tmp_path / "r.html").stat().st_size
+
+
+@pytest.mark.parametrize("name", ["r.ddssp", "rows.csv", "schema.toml", "ledger.db"])
+def test_a_page_replaces_nothing_but_a_page(mixed, tmp_path, name):
+    (tmp_path / name).write_bytes(b"dear")
+    with pytest.raises(ReleaseError, match=r"exists and is no \.html file, which --force never replaces"):
+        write(mixed, tmp_path / name, force=True)
+    assert (tmp_path / name).read_bytes() == b"dear"
+
+
+def test_a_page_that_cannot_be_written_leaves_the_one_before(mixed, tmp_path, monkeypatch):
+    write(mixed, tmp_path / "r.html")
+    before = (tmp_path / "r.html").read_bytes()
+
+    def full(*_arguments):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ReleaseError, match="cannot be written: No space left on device"):
+        write(mixed, tmp_path / "r.html", force=True)
+    assert (tmp_path / "r.html").read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["r.html"]
 
 
 @pytest.mark.data

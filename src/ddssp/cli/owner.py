@@ -176,13 +176,12 @@ def _kept(made: Release, output: Path) -> Path | None:
 def _preview(plan: Plan, report: Path | None, records: int | None, dry_run: bool, force: bool) -> None:
     """Writes the page on what accuracy to expect, from the plan and the stated number of records alone."""
     from ddssp.cli.show import note
-    from ddssp.released import require_writable
     from ddssp.report.expectation import expectation
-    from ddssp.report.page import expectation_page, put
+    from ddssp.report.page import expectation_page, put, require_page
 
     if report is None or records is None or not dry_run:
         raise ValueError("--report needs --dry-run and --records beside it: it says what to expect of about so many rows.")
-    require_writable(report, force=force)
+    require_page(report, force=force)
     budget, name = plan.budget, plan.mechanism.name
     found = expectation(
         plan.schema,

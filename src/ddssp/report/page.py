@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import ddssp
+from ddssp import whole
 from ddssp.archive import ReleaseError
 from ddssp.released import Release, require_writable
 from ddssp.report.contract import contract
@@ -64,16 +65,23 @@ def expectation_page(data: dict[str, Any]) -> str:
 def write(release: Release, path: str | Path, *, file: str = "release.ddssp", force: bool = False) -> int:
     """Writes the report; refuses to overwrite unless `force`. Returns its size in bytes."""
     path = Path(path)
-    require_writable(path, force=force)
+    require_page(path, force=force)
     content = page(release, file=file).encode()
     put(path, content)
     return len(content)
 
 
+def require_page(path: Path, *, force: bool) -> None:
+    """Refuses an output that cannot be written, or, with `force`, one that is no page: rows, a schema, a release, a ledger."""
+    require_writable(path, force=force)
+    if path.exists() and path.suffix.lower() not in (".html", ".htm"):
+        raise ReleaseError(f"output {str(path)!r} exists and is no .html file, which --force never replaces; choose another.")
+
+
 def put(path: Path, content: bytes) -> None:
-    """Writes a page; what the system says against it becomes one sentence."""
+    """Writes a page, whole or not at all; what the system says against it becomes one sentence."""
     try:
-        path.write_bytes(content)
+        whole.write(path, content)
     except OSError as error:
         raise ReleaseError(f"output {str(path)!r} cannot be written: {error.strerror or type(error).__name__}.") from None
 
