@@ -221,7 +221,7 @@ def _fits(own: pa.DataType, wanted: pa.DataType) -> bool:
 
 
 def too_long(metadata: Any, columns: tuple[str, ...]) -> Iterator[str]:
-    """Those columns.
+    """The chosen columns of a Parquet file that unpack to cells too long to read, by its metadata.
 
     Edge cases: a value that a chunk's dictionary holds once, for many rows, counts once. Single columns are looked at only in
     row groups that are large as a whole: where what a damaged file says of a column contradicts itself, Arrow ends the process.
