@@ -52,7 +52,7 @@ def chunk(seed: int, rows: int = 2**17) -> pa.Table:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """A small and a large file, as Parquet, alone and in a folder, and as CSV."""
+    """A small and a large file, as Parquet, alone and three times in a folder, and as CSV."""
     folder, group = tmp_path_factory.mktemp("memory"), chunk(0)
     lines = b"".join(b",".join(b"%.14f" % v for v in row) + b"\n" for row in chunk(1, 2**13).to_pandas().to_numpy())
     for name, size in (("small", SMALL), ("large", LARGE)):
@@ -60,7 +60,8 @@ def folder(tmp_path_factory):
             for _ in range(-(-size // group.nbytes)):
                 file.write_table(group)
         (folder / name).mkdir()
-        (folder / name / "part.parquet").hardlink_to(folder / f"{name}.parquet")
+        for part in range(3):
+            (folder / name / f"{part}.parquet").hardlink_to(folder / f"{name}.parquet")
         with (folder / f"{name}.csv").open("wb") as file:
             file.write(",".join(COLUMNS).encode() + b"\n")
             for _ in range(-(-size // len(lines))):
