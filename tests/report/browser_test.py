@@ -401,6 +401,15 @@ def test_any_address_is_harmless(browser, folder, fragment):
         opened.quiet()
 
 
+def assert_axis_is_named(page, range_: str) -> None:
+    """The axis of the coefficient plot says what it is, and no letter of that is cut off, below its line either."""
+    name = page.get_by_text(f"coefficient; of numbers: over their {range_}", exact=True).bounding_box()
+    plot = page.locator("#explorer figure svg").first.bounding_box()
+    assert plot["x"] <= name["x"]
+    assert name["x"] + name["width"] <= plot["x"] + plot["width"]
+    assert name["y"] + name["height"] <= plot["y"] + plot["height"] - 2
+
+
 def test_dark_light_narrow_and_wide(browser, folder):
     """By the system's wish and by the button, on one page that is resized: nothing sticks out, paper and ink change places."""
     with Opened(browser, folder / "mixed.html") as opened:
@@ -416,6 +425,7 @@ def test_dark_light_narrow_and_wide(browser, folder):
             for width in (380, 1600):
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
+                assert_axis_is_named(page, "range" if width < 520 else "declared range")
         page.get_by_role("button", name="Dark").click()
         assert shade() > 200
         opened.quiet()

@@ -138,11 +138,12 @@ export interface Drawn {
 
 /** Estimates with their whole intervals, and beside them what each part of the error alone would give. */
 export function coefficients(rows: readonly Drawn[], level: number, width: number): Svg {
+  const narrow = width < 520;
   const data = rows.map(({ c, unit }, i) => {
     const all = limits(c, level), privacy = limits(c, level, true);
     const reach = (all && c.stderr ? ((all[1] - all[0]) / 2) * (c.sampling! / c.stderr) : 0) * unit;
     return {
-      i, name: shortName(c, width < 520 ? 22 : 36), at: (c.estimate ?? c.coef) * unit, known: c.estimate !== null,
+      i, name: shortName(c, narrow ? 22 : 36), at: (c.estimate ?? c.coef) * unit, known: c.estimate !== null,
       low: all ? all[0] * unit : null, high: all ? all[1] * unit : null,
       privacyLow: privacy ? privacy[0] * unit : null, privacyHigh: privacy ? privacy[1] * unit : null,
       samplingLow: c.estimate === null ? null : c.estimate * unit - reach, samplingHigh: c.estimate === null ? null : c.estimate * unit + reach,
@@ -153,7 +154,11 @@ export function coefficients(rows: readonly Drawn[], level: number, width: numbe
   return drawn({
     style: STYLE, width, height: 54 + data.length * 22, marginLeft: margin(data.map((d) => d.name), width), marginRight: 16, marginTop: 8,
     marginBottom: 44,
-    x: { domain: [Math.min(...ends), Math.max(...ends)], nice: true, grid: true, ticks: width < 520 ? 4 : 7, label: width < 520 ? "numbers: over their declared range" : "coefficient; of numbers: over their declared range", labelAnchor: "center", labelArrow: "none" },
+    x: {
+      domain: [Math.min(...ends), Math.max(...ends)], nice: true, grid: true, ticks: narrow ? 4 : 7, labelArrow: "none", labelOffset: 36,
+      label: narrow ? "coefficient; of numbers: over their range" : "coefficient; of numbers: over their declared range",
+      labelAnchor: narrow ? "right" : "center",
+    },
     y: { domain: data.map((d) => d.i), tickFormat: (i: number) => data[i]!.name, label: null, tickSize: 0, padding: 0.2 },
     marks: [
       Plot.ruleX([0], { stroke: "var(--ink-soft)" }),
