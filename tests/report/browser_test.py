@@ -506,6 +506,7 @@ def test_a_task_release_shows_its_one_fit(browser, tmp_path):
     rows = {"x": rng.random(2000), "y": rng.random(2000) < 0.5}
     release = curate(rows, plan(schema, epsilon=2, delta=1e-6, mechanism="task", target="y"), noise=SeededNoise(0))
     with Opened(browser, report_of(release, tmp_path)) as opened:
+        assert "one record. Whoever has several records is protected less." in opened.page.locator("#guarantee").inner_text()
         assert opened.page.get_by_role("heading", name="The logistic regression of y").is_visible()
         assert "no standard errors" in opened.page.locator("#fit").inner_text()
         opened.quiet()

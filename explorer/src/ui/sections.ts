@@ -41,14 +41,20 @@ export function guarantee(c: Contract): HTMLElement {
       h("sup", {}, "ε"), ` = ${number(odds)} (ε = ${number(a.epsilon)}), but for a probability of δ = ${exponent(a.delta)}. `,
       "This holds against any attacker, with any other knowledge, for ever."),
     h("ul", {},
-      h("li", {}, `Neighbouring tables: ${a.neighbours}. ${a.contribution === null ? `One record is one ${a.unit}; somebody with several is protected less.`
-        : `At most ${a.contribution.rows} records of each ${a.contribution.column} count, and all of them together are protected.`}`),
+      h("li", {}, `Neighbouring tables: ${a.neighbours}. ${whose(c)}`),
       h("li", {}, `Accounted as ρ = ${number(a.rho)} (zero-concentrated), in exact fractions rounded to the safe side.`),
       h("li", {}, a.ledger === null ? "No ledger entry: nothing in this file says how often the same data was released before." :
         `Ledger entry ${a.ledger["counter"]} of dataset ${a.ledger["dataset"]}, row hash ${a.ledger["hash"]}.`),
       h("li", {}, `Made with ${Object.entries(a.provenance).map(([name, version]) => `${name} ${version}`).join(", ")}.`)),
     h("details", {}, h("summary", {}, "Which file this is"), h("p", {}, "SHA-256 of the release: ", h("code", {}, a.sha256))),
     declared(c));
+}
+
+/** Who is behind the records, in a sentence or two. */
+function whose(c: Contract): string {
+  const { unit, contribution } = c.about;
+  if (contribution !== null) return `At most ${contribution.rows} records of each ${contribution.column} count, and all of them together are protected.`;
+  return unit === "record" ? "Whoever has several records is protected less." : `One record is one ${unit}; whoever has several is protected less.`;
 }
 
 function declared(c: Contract): HTMLElement {
