@@ -155,12 +155,19 @@ class Release(Fits):
         } | ({} if self.contribution is None else {"contribution": asdict(self.contribution)})
 
 
-def require_writable(path: Path, *, force: bool) -> None:
-    """Refuses an output that exists (unless `force`) or cannot be written, before anything is spent on it."""
+def require_writable(path: Path, *, force: bool, kinds: tuple[str, ...] = ()) -> None:
+    """Refuses an output that exists (unless `force`) or cannot be written, before anything is spent on it.
+
+    Guarantees: where `kinds` are given, `force` replaces no file with another ending: rows, a schema, a ledger.
+    """
     if path.is_dir():
         raise ReleaseError(f"output {str(path)!r} is a folder; name a file in it.")
     if path.exists() and not force:
         raise ReleaseError(f"output {str(path)!r} exists; choose another name or pass --force.")
+    if path.exists() and kinds and path.suffix.lower() not in kinds:
+        raise ReleaseError(
+            f"output {str(path)!r} exists and is no {kinds[0]} file; no other kind is ever replaced, choose another name."
+        )
     if not path.parent.is_dir():
         raise ReleaseError(f"output folder {str(path.parent)!r} does not exist; create it first.")
     if not os.access(path.parent, os.W_OK):

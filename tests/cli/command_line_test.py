@@ -380,7 +380,7 @@ def test_force_never_replaces_an_input_or_another_kind_of_file(output, run, fold
     content = {p: p.read_bytes() for p in folder.iterdir()}
     got = run(*RELEASE, "--ledger", "l.db", "-o", output, "--force")
     assert got.code == 2
-    assert ("never replaces" if output == "notes.txt" else "would replace the") in got.err
+    assert ("no other kind is ever replaced" if output == "notes.txt" else "would replace the") in got.err
     assert {p: p.read_bytes() for p in folder.iterdir()} == content
     assert budgeted.spent("survey") == 0
     assert run("schema", "draft", "data.parquet", "-o", "data.parquet", "--force").code == 2

@@ -157,7 +157,7 @@ def test_it_does_not_overwrite(mixed, tmp_path):
 @pytest.mark.parametrize("name", ["r.ddssp", "rows.csv", "schema.toml", "ledger.db"])
 def test_a_page_replaces_nothing_but_a_page(mixed, tmp_path, name):
     (tmp_path / name).write_bytes(b"dear")
-    with pytest.raises(ReleaseError, match=r"exists and is no \.html file, which --force never replaces"):
+    with pytest.raises(ReleaseError, match=r"exists and is no \.html file; no other kind is ever replaced, choose"):
         write(mixed, tmp_path / name, force=True)
     assert (tmp_path / name).read_bytes() == b"dear"
 

@@ -176,12 +176,13 @@ def _kept(made: Release, output: Path) -> Path | None:
 def _preview(plan: Plan, report: Path | None, records: int | None, dry_run: bool, force: bool) -> None:
     """Writes the page on what accuracy to expect, from the plan and the stated number of records alone."""
     from ddssp.cli.show import note
+    from ddssp.released import require_writable
     from ddssp.report.expectation import expectation
-    from ddssp.report.page import expectation_page, put, require_page
+    from ddssp.report.page import PAGES, expectation_page, put
 
     if report is None or records is None or not dry_run:
         raise ValueError("--report needs --dry-run and --records beside it: it says what to expect of about so many rows.")
-    require_page(report, force=force)
+    require_writable(report, force=force, kinds=PAGES)
     budget, name = plan.budget, plan.mechanism.name
     found = expectation(
         plan.schema,
@@ -215,17 +216,13 @@ def _no_core_dumps() -> None:
 
 
 def _require_output(output: Path, suffix: str, force: bool, **inputs: str | Path | None) -> None:
-    """Refuses an output that cannot be written, that would replace an input, or, with `force`, that is another kind of file."""
+    """Refuses an output that would replace an input, that cannot be written, or, with `force`, that is another kind of file."""
     from ddssp.released import require_writable
 
-    require_writable(output, force=force)
     for name, path in inputs.items():
         if path is not None and _is_within(output, Path(path)):
             raise ValueError(f"output {str(output)!r} would replace the {name} that it is made from; choose another name.")
-    if output.exists() and output.suffix.lower() != suffix:
-        raise ValueError(
-            f"output {str(output)!r} exists and is no {suffix} file, which --force never replaces; choose another."
-        )
+    require_writable(output, force=force, kinds=(suffix,))
 
 
 def _is_within(output: Path, given: Path) -> bool:

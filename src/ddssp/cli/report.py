@@ -22,15 +22,15 @@ def report(
 ) -> None:
     """Write a report with an explorer: one file, no network, opens from disk; costs no privacy."""
     from ddssp.cli.show import emit_json, note
-    from ddssp.released import load
-    from ddssp.report.page import page, require_page, write
+    from ddssp.released import load, require_writable
+    from ddssp.report.page import PAGES, page, write
 
     if str(output) == "-":
         if json:
             raise ValueError("output - writes the page itself to stdout; leave --json out, or name a file.")
         print(page(load(release), file=release.name), end="")
         return
-    require_page(output, force=force)
+    require_writable(output, force=force, kinds=PAGES)
     loaded = load(release)
     size = write(loaded, output, file=release.name, force=force)
     if json:

@@ -21,6 +21,8 @@ from ddssp.archive import ReleaseError
 from ddssp.released import Release, require_writable
 from ddssp.report.contract import contract
 
+PAGES = (".html", ".htm")
+
 TEMPLATE = """\
 <!doctype html>
 <html lang="en">
@@ -63,19 +65,12 @@ def expectation_page(data: dict[str, Any]) -> str:
 
 
 def write(release: Release, path: str | Path, *, file: str = "release.ddssp", force: bool = False) -> int:
-    """Writes the report; refuses to overwrite unless `force`. Returns its size in bytes."""
+    """Writes the report; refuses to overwrite unless `force`, and anything but a page even then. Returns its size in bytes."""
     path = Path(path)
-    require_page(path, force=force)
+    require_writable(path, force=force, kinds=PAGES)
     content = page(release, file=file).encode()
     put(path, content)
     return len(content)
-
-
-def require_page(path: Path, *, force: bool) -> None:
-    """Refuses an output that cannot be written, or, with `force`, one that is no page: rows, a schema, a release, a ledger."""
-    require_writable(path, force=force)
-    if path.exists() and path.suffix.lower() not in (".html", ".htm"):
-        raise ReleaseError(f"output {str(path)!r} exists and is no .html file, which --force never replaces; choose another.")
 
 
 def put(path: Path, content: bytes) -> None:
