@@ -255,7 +255,7 @@ def test_two_private_releases_of_the_same_rows_differ():
 def test_an_existing_file_is_not_overwritten_without_force(tmp_path):
     path = tmp_path / "r.ddssp"
     path.write_text("mine")
-    with pytest.raises(ReleaseError, match=r"exists; choose another name or pass --force"):
+    with pytest.raises(ReleaseError, match=r"exists; choose another name or pass force=True\.$"):
         small().save(path)
     assert path.read_text() == "mine"
     small().save(path, force=True)
@@ -303,13 +303,15 @@ def test_no_folder_no_file(tmp_path):
         small().save(tmp_path / "none" / "r.ddssp")
     with pytest.raises(ReleaseError, match="is a folder; name a file in it"):
         small().save(tmp_path, force=True)
+    with pytest.raises(ReleaseError, match="output must name a file, got ''"):
+        small().save("")
 
 
 def test_loading_what_is_not_there(tmp_path):
-    with pytest.raises(ReleaseError, match=r"release '.*none.ddssp' does not exist"):
+    with pytest.raises(ReleaseError, match=r"release '.*none.ddssp' does not exist; check its name and folder"):
         load(tmp_path / "none.ddssp")
     with pytest.raises(ReleaseError, match=r"is a folder; name a \.ddssp file"):
         load(tmp_path)
     (tmp_path / "empty.ddssp").write_bytes(b"")
-    with pytest.raises(ReleaseError, match=r"release '.*empty.ddssp' is damaged or not a release"):
+    with pytest.raises(ReleaseError, match=r"release '.*empty.ddssp' is not a ddssp release; name a \.ddssp file, or fetch"):
         load(tmp_path / "empty.ddssp")

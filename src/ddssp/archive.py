@@ -32,6 +32,7 @@ one, has 11 in a hundred or more bytes. Each mark may cost its reader a hundred 
 MAX_CELLS = 2**30
 """Cells of the largest array that is read; counting holds a quarter of that at once."""
 
+_ZIP = b"PK\x03\x04"
 _NPY = b"\x93NUMPY\x01\x00"
 
 
@@ -57,6 +58,8 @@ def unpacked(data: bytes, allowed: frozenset[str]) -> dict[str, bytes]:
     anywhere, so names that point elsewhere point nowhere.
     """
     body, seal = data[: -len(SEAL) - 64], data[-len(SEAL) - 64 :]
+    if not (data.startswith(_ZIP) or seal.startswith(SEAL)):
+        raise ReleaseError("is not a ddssp release; name a .ddssp file, or fetch it again from its owner.")
     if seal != SEAL + hashlib.sha256(body).hexdigest().encode():
         raise ReleaseError("is damaged or not a release: its checksum does not match; fetch it again from its owner.")
     try:

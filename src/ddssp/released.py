@@ -155,15 +155,25 @@ class Release(Fits):
         } | ({} if self.contribution is None else {"contribution": asdict(self.contribution)})
 
 
+class ExistsError(ReleaseError):
+    """An output that exists and may not be replaced; `option` is what its caller passes to allow that."""
+
+    def __init__(self, path: Path, option: str = "force=True") -> None:
+        super().__init__(f"output {str(path)!r} exists; choose another name or pass {option}.")
+        self.path = path
+
+
 def require_writable(path: Path, *, force: bool, kinds: tuple[str, ...] = ()) -> None:
     """Refuses an output that exists (unless `force`) or cannot be written, before anything is spent on it.
 
     Guarantees: where `kinds` are given, `force` replaces no file with another ending: rows, a schema, a ledger.
     """
+    if path == Path():
+        raise ReleaseError("output must name a file, got '' or '.', which is this folder; name a file in it.")
     if path.is_dir():
         raise ReleaseError(f"output {str(path)!r} is a folder; name a file in it.")
     if path.exists() and not force:
-        raise ReleaseError(f"output {str(path)!r} exists; choose another name or pass --force.")
+        raise ExistsError(path)
     if path.exists() and kinds and path.suffix.lower() not in kinds:
         raise ReleaseError(
             f"output {str(path)!r} exists and is no {kinds[0]} file; no other kind is ever replaced, choose another name."
@@ -194,7 +204,7 @@ def content(path: str | Path) -> bytes:
             raise ReleaseError(f"release {str(path)!r} must be a file, not a pipe or a device.")
         return path.read_bytes()
     except FileNotFoundError:
-        raise ReleaseError(f"release {str(path)!r} does not exist.") from None
+        raise ReleaseError(f"release {str(path)!r} does not exist; check its name and folder.") from None
     except OSError as error:
         raise ReleaseError(f"release {str(path)!r} cannot be read: {type(error).__name__}.") from None
 

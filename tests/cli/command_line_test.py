@@ -253,7 +253,8 @@ BAD_ARGUMENTS = {
     "mechanism": (["--mechanism", "magic"], "mechanism must be one of"),
     "no schema": (["--schema", "none.toml"], "schema file 'none.toml' does not exist"),
     "no folder": (["--output", "none/r.ddssp"], "output folder 'none' does not exist"),
-    "a folder": (["--output", "."], "is a folder; name a file in it"),
+    "a folder": (["--output", ".."], "output '..' is a folder; name a file in it"),
+    "no name": (["--output", ""], "output must name a file, got ''"),
     "no ledger": (["--ledger", "none.db"], "ledger must be an existing file"),
     "no engine": (["--engine", "ibis"], "engine must be one of auto, arrow, duckdb, spark, got 'ibis'"),
     "no query": (["--sql", "SELEC"], "the query fails in DuckDB"),
@@ -336,6 +337,7 @@ def test_a_release_that_cannot_be_written_where_it_should_is_kept_elsewhere(gone
     kept = Path("r-2.ddssp" if gone else "out/r-2.ddssp")
     assert got.code == 2
     assert "its budget stays spent" in got.err
+    assert ("does not exist" if gone else "output 'out/r.ddssp' exists by now; the release is made") in got.err
     assert kept.name in got.err
     assert ddssp.load(kept).private
     assert gone or Path("out/r.ddssp").read_text() == "mine"
@@ -403,7 +405,7 @@ def test_an_unforeseen_failure_is_told_by_its_type_alone(run, monkeypatch):
 def test_a_damaged_release(command, run):
     run(*RELEASE, "-o", "r.ddssp")
     content = Path("r.ddssp").read_bytes()
-    for damaged in (content[:-1], content[: len(content) // 2], b"", content[:100] + b"!" + content[101:]):
+    for damaged in (content[:-1], content[: len(content) // 2], content[:100] + b"!" + content[101:]):
         Path("r.ddssp").write_bytes(damaged)
         got = run(*command)
         assert (got.code, got.out) == (2, "")
@@ -412,7 +414,17 @@ def test_a_damaged_release(command, run):
             "fetch it again from its owner.\n"
         )
     Path("r.ddssp").unlink()
-    assert run(*command).err == "error: release 'r.ddssp' does not exist.\n"
+    assert run(*command).err == "error: release 'r.ddssp' does not exist; check its name and folder.\n"
+
+
+@pytest.mark.parametrize("given", ["rows.csv", "data.parquet", "schema.toml", "empty.ddssp"])
+def test_another_file_is_not_taken_for_a_release(given, run):
+    Path("rows.csv").write_text("age,plan\n40,plus\n" * 50)
+    Path("empty.ddssp").touch()
+    got = run("info", given)
+    assert (got.code, got.out) == (2, "")
+    said = "is not a ddssp release; name a .ddssp file, or fetch it again from its owner."
+    assert got.err == f"error: release {given!r} {said}\n"
 
 
 @pytest.mark.parametrize(

@@ -119,7 +119,10 @@ def test_report_of_a_release(folder, command_line):
     assert command_line("ddssp report people.ddssp -o r.html --json").json["bytes"] == (folder / "r.html").stat().st_size
     again = command_line("ddssp report people.ddssp -o r.html")
     assert again.code == 2
-    assert "exists" in again.err
+    assert again.err == "error: output 'r.html' exists; choose another name or pass --force.\n"
+    unnamed = command_line("ddssp report people.ddssp -o ''")
+    assert unnamed.code == 2
+    assert unnamed.err == "error: output must name a file, got '' or '.', which is this folder; name a file in it.\n"
     assert command_line("ddssp report absent.ddssp").code == 2
     assert command_line("ddssp report people.ddssp -o -").out == (folder / "r.html").read_text(encoding="utf-8")
     assert not (folder / "-").exists()

@@ -149,7 +149,7 @@ def test_the_page_is_one_file_that_asks_for_nothing(mixed):
 
 def test_it_does_not_overwrite(mixed, tmp_path):
     write(mixed, tmp_path / "r.html")
-    with pytest.raises(ReleaseError, match="exists"):
+    with pytest.raises(ReleaseError, match=r"exists; choose another name or pass force=True\.$"):
         write(mixed, tmp_path / "r.html")
     assert write(mixed, tmp_path / "r.html", force=True) == (tmp_path / "r.html").stat().st_size
 

@@ -94,7 +94,7 @@ def _explain(error: Exception) -> NoReturn:
     if isinstance(error, BudgetError):
         _fail(str(error), 3)
     if isinstance(error, ValueError):
-        _fail(str(error), 2)
+        _fail(_refusal(error), 2)
     if isinstance(error, OSError):
         _fail(_system(error), 2)
     if type(error).__name__ == "NoArgsIsHelpError":  # making it has already printed the help
@@ -102,6 +102,13 @@ def _explain(error: Exception) -> NoReturn:
     if hasattr(error, "format_message"):  # bad usage, in the words of the command-line library
         _fail(_usage(error), 2)
     _fail(f"a failure that nobody foresaw ({type(error).__name__}); what the ledger has reserved stays spent.", 1)
+
+
+def _refusal(error: ValueError) -> str:
+    """Its sentence, with an option of the command line where Python has an argument."""
+    from ddssp.released import ExistsError
+
+    return str(ExistsError(error.path, "--force") if isinstance(error, ExistsError) else error)
 
 
 def _system(error: OSError) -> str:

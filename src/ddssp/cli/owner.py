@@ -151,12 +151,15 @@ def _told(plan: Plan, left: float | None, summary: dict[str, Any], made: Release
 
 def _save(made: Release, output: Path, key: Ed25519PrivateKey | None, force: bool) -> None:
     """None; the release is written, and its signature beside it where there is a key; what is paid for is not lost."""
+    from ddssp.released import ExistsError
+
     try:
         made.save(output, force=force)
     except (ValueError, OSError) as error:
         kept = _kept(made, output)
         where = "it could be written nowhere" if kept is None else f"it is in {str(kept)!r}"
-        raise ValueError(f"{str(error).rstrip('.')}; the release is made and its budget stays spent, {where}.") from error
+        why = f"output {str(output)!r} exists by now" if isinstance(error, ExistsError) else str(error).rstrip(".")
+        raise ValueError(f"{why}; the release is made and its budget stays spent, {where}.") from error
     if key is not None:
         from ddssp.privacy.signature import sign
 
