@@ -143,8 +143,17 @@ REFERENCE = """() => window.product = () => {
 }"""
 """A fixed amount of plain arithmetic: the product of two matrices of 224 rows."""
 
-IDLE_PRODUCT = 7.0
-"""Milliseconds that it takes on an idle machine of the project's kind."""
+USUAL_PRODUCT = 14.0
+"""Milliseconds of processor time that it takes on cores of the project's kind as they usually are; 7 on their best day."""
+
+REFIT = """() => {
+  const moments = ddssp.momentsOf(JSON.parse(document.getElementById("release").textContent));
+  const target = document.getElementById("target").value, columns = moments.encoding.blocks.map((b) => b.column);
+  const features = columns.filter((c) => c !== null && c !== target);
+  const ask = { model: "linear", target, features, level: 0, intercept: true, references: {}, noiseFactor: 1 };
+  window.refit = () => ddssp.fit(moments, ask).coefficients.length;
+}"""
+"""The page's own fit of its target on all other columns, without the page around it."""
 
 CHANGE = """async (click) => {
   const later = window.setTimeout, held = [];
@@ -203,19 +212,35 @@ def timed_changes(opened: Opened, boxes: int = 10) -> dict[str, list[float]]:
     return found
 
 
-def assert_at_once(opened: Opened) -> None:
-    """25 changes of features and target: coefficients, standard errors and intervals are painted at once.
+def pace_of_the_fit(opened: Opened, times: int = 25) -> float:
+    """How many fixed products a refit takes: the median of so many pairs, one right after the other, in processor time."""
+    opened.page.evaluate(REFERENCE)
+    opened.page.evaluate(REFIT)
+    opened.page.evaluate("for (let i = 0; i < 20; i++) product()")
+    assert opened.page.evaluate("refit() && refit()") > 200
+    clock = Stopwatch(opened)
+    pairs = np.array([[clock.of("refit()")[0], clock.of("product()")[0]] for _ in range(times)])
+    pace = float(np.median(pairs[:, 0] / pairs[:, 1]))
+    print(f"medians of {times} refits and products, ms: {np.median(pairs, axis=0).round(1)}, one in the other: {pace:.2f}")
+    return pace
 
-    50 ms is the aim on an idle machine; the figures are printed. Held here is twice that: the median, of wall-clock time
-    or, where others use the machine, of processor time; where they slow that down, too, the best quarter, by what the best
-    quarter of a fixed amount of arithmetic in between takes.
+
+def assert_at_once(opened: Opened) -> None:
+    """A refit of more than 200 coefficients takes under 50 ms; a change is painted in under 100.
+
+    Both on a machine where the fixed product takes USUAL_PRODUCT. The speed of one and the same machine changes twofold from
+    hour to hour, and others use it, so a refit is held to 50 / USUAL_PRODUCT = 3.6 products of processor time: for Fire 2.9
+    to 3.2 were measured, with busy loops on all cores as without. One of three attempts must keep it; a fit 1.5 times as slow
+    keeps it in none.
+    Changes are held by the median of 25, of wall-clock or processor time, or, where others slow both, by the best quarter.
     """
     opened.page.wait_for_selector("#explorer .chart[aria-label^='Typical']")
+    assert any(pace_of_the_fit(opened) < 50 / USUAL_PRODUCT for _ in range(3))
     found = timed_changes(opened)
     median, quarter = ({name: float(np.quantile(v, at)) for name, v in found.items()} for at in (0.5, 0.25))
     for title, values in (("medians", median), ("best quarters", quarter)):
         print(f"{title} of {len(found['change'])} changes, ms:", {name: round(value, 1) for name, value in values.items()})
-    assert median["change"] < 100 or quarter["change"] < 100 * max(quarter["product"] / IDLE_PRODUCT, 1)
+    assert median["change"] < 100 or quarter["change"] < 100 * max(quarter["product"] / USUAL_PRODUCT, 1)
 
 
 def test_labels_are_cut_where_they_are_alike(browser, tmp_path):
