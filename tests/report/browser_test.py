@@ -230,7 +230,7 @@ def assert_at_once(opened: Opened) -> None:
 
     Both on a machine where the fixed product takes USUAL_PRODUCT. The speed of one and the same machine changes twofold from
     hour to hour, and others use it, so a refit is held to 50 / USUAL_PRODUCT = 3.6 products of processor time: for Fire 2.9
-    to 3.2 were measured, with busy loops on all cores as without. One of three attempts must keep it; a fit 1.5 times as slow
+    to 3.3 were measured, with busy loops on all cores as without. One of three attempts must keep it; a fit 1.5 times as slow
     keeps it in none.
     Changes are held by the median of 25, of wall-clock or processor time, or, where others slow both, by the best quarter.
     """

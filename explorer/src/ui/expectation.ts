@@ -22,7 +22,7 @@ export function expectation(e: Expectation): HTMLElement[] {
         e.rows.map((r) => [number(r.epsilon), number(r.total), number(r.sampling), `${r.identified} of ${r.of} (${percent(r.identified / r.of, 0)})`, number(r.correlation)]), "Expected accuracy"),
       h("h3", {}, "What this rests on"),
       h("ul", {},
-        h("li", {}, "Unrelated columns, numbers spread evenly over their range, levels equally common, an error as large as the target's spread. Real columns are less even: rare levels, an `other` that hardly any record takes and columns that repeat each other fare worse."),
+        h("li", {}, "Unrelated columns, numbers spread evenly over their range, levels equally common, an error as large as the target's spread. Real columns are less even: rare levels, a level “other” that hardly any record takes, and columns that repeat each other fare worse."),
         e.declared !== null && e.declared !== e.target && h("li", {}, `The declared target ${e.declared} has levels without an order. It gets its larger share of the budget here as it will in the release; shown is the regression of ${e.target}, which is a number.`),
         h("li", {}, `Mechanism moments${e.mechanism === "moments" ? "" : `; the plan is ${e.mechanism}, which has no such table of its own`}.`),
         h("li", {}, "The number of records is what you stated. The data was not looked at, so this page may be published.")))),
