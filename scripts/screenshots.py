@@ -19,9 +19,9 @@ from playwright.sync_api import sync_playwright
 COMMAND = str(Path(sys.executable).with_name("ddssp"))
 
 TERMINAL = """<!doctype html><meta charset="utf-8"><style>
-body {{ margin: 0; background: #1d2025; color: #e8e6e1; padding: 22px 28px; width: max-content; }}
+body {{ margin: 0; background: #1d2025; color: #e8e6e1; padding: 22px 28px; width: 100ch; }}
 body {{ font: 15px/1.45 "DejaVu Sans Mono", ui-monospace, monospace; }}
-b {{ color: #8ecbff; font-weight: 600; }} pre {{ margin: 0 0 1.2em; font: inherit; }}
+b {{ color: #8ecbff; font-weight: 600; }} pre {{ margin: 0 0 1.2em; font: inherit; white-space: pre-wrap; }}
 </style>{body}"""
 
 
@@ -57,15 +57,34 @@ def settle(page: Any) -> None:
     page.wait_for_selector("#explorer figure svg")
 
 
+def warm(page: Any) -> None:
+    """Takes features out and in again, so that the time in the status line is one of a page in use, not of its first fit."""
+    for i in range(9):
+        for _ in range(2):
+            page.locator(f"#feature-{i}").click()
+            settle(page)
+
+
+def taken_down_to(page: Any, last: str, path: Path) -> None:
+    """The page from its top to the end of the element `last`."""
+    box = page.locator(last).bounding_box()
+    page.screenshot(
+        path=path,
+        full_page=True,
+        clip={"x": 0, "y": 0, "width": page.viewport_size["width"], "height": box["y"] + box["height"] + 24},
+    )
+
+
 def report_pictures(browser: Any, report: Path, out: Path) -> None:
     page = opened(browser, report.as_uri(), 1200, 860)
     settle(page)
-    page.screenshot(path=out / "report.png")
-    page.evaluate("document.querySelector('#explorer').scrollIntoView({behavior: 'instant'})")
+    taken_down_to(page, "#guarantee", out / "report.png")
+    warm(page)
     page.set_viewport_size({"width": 1200, "height": 1180})
+    page.evaluate("document.querySelector('#explorer h2').scrollIntoView({behavior: 'instant'})")
     page.wait_for_timeout(400)
     page.screenshot(path=out / "explorer.png")
-    page.locator("#pairs .chart").screenshot(path=out / "pairs.png")
+    page.locator("#pairs .chart svg").screenshot(path=out / "pairs.png")
     dark = opened(browser, f"{report.as_uri()}#model=linear&target=disea", 380, 760, dark=True)
     settle(dark)
     dark.evaluate("document.querySelector('#explorer .results').scrollIntoView({behavior: 'instant'})")
@@ -93,7 +112,7 @@ def main(out: Path) -> None:
         )
         page = opened(browser, (folder / "preview.html").as_uri(), 1000, 820)
         page.wait_for_selector("#accuracy svg")
-        page.screenshot(path=out / "preview.png")
+        taken_down_to(page, "#accuracy", out / "preview.png")
         browser.close()
 
 
