@@ -141,3 +141,9 @@ def test_a_broken_link_ends_the_build(tmp_path):
 
     with pytest.raises(Abort):
         build.build(config.load_config(str(tmp_path / "mkdocs.yml"), strict=True))
+
+
+def test_every_picture_is_shown():
+    text = "".join(page.read_text(encoding="utf-8") for page in [ROOT / "README.md", *DOCS.rglob("*.md")])
+    for picture in (DOCS / "images").iterdir():
+        assert f"images/{picture.name})" in text, picture.name
