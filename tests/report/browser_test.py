@@ -229,13 +229,14 @@ def assert_at_once(opened: Opened) -> None:
     """A refit of more than 200 coefficients takes under 50 ms; a change is painted in under 100.
 
     Both on a machine where the fixed product takes USUAL_PRODUCT. The speed of one and the same machine changes twofold from
-    hour to hour, and others use it, so a refit is held to 50 / USUAL_PRODUCT = 3.6 products of processor time: for Fire 2.9
+    hour to hour, and others use it, so a refit is held to 50 / USUAL_PRODUCT = 3.6 products of processor time: for Fire 2.8
     to 3.3 were measured, with busy loops on all cores as without. One of three attempts must keep it; a fit 1.5 times as slow
     keeps it in none.
     Changes are held by the median of 25, of wall-clock or processor time, or, where others slow both, by the best quarter.
     """
     opened.page.wait_for_selector("#explorer .chart[aria-label^='Typical']")
-    assert any(pace_of_the_fit(opened) < 50 / USUAL_PRODUCT for _ in range(3))
+    quick = any(pace_of_the_fit(opened) < 50 / USUAL_PRODUCT for _ in range(3))
+    assert quick, "a refit takes more than 50 ms at the machine's usual speed; the paces are printed"
     found = timed_changes(opened)
     median, quarter = ({name: float(np.quantile(v, at)) for name, v in found.items()} for at in (0.5, 0.25))
     for title, values in (("medians", median), ("best quarters", quarter)):
