@@ -63,6 +63,24 @@ def test_attributes_that_nothing_connects_are_independent() -> None:
     assert found["b", "d"] == pytest.approx(np.outer(marginal(joint, ("b",)), marginal(joint, ("d",))) / 1000, abs=1e-3)
 
 
+def test_a_pair_is_joined_through_what_tells_most_of_both() -> None:
+    """a copies m slightly more often than i; k copies i nearly always, m less. The tree joins a to k by m."""
+    domain = Domain.of(a=2, m=2, i=2, k=2)
+
+    def copies(often: float) -> np.ndarray:
+        return 500 * np.array([[often, 1 - often], [1 - often, often]])
+
+    ways = {("a", "m"): copies(0.8), ("a", "i"): copies(0.79), ("m", "k"): copies(0.81), ("i", "k"): copies(0.999)}
+    one = [Measurement(clique=(name,), values=np.array([500.0, 500.0]), sigma=1e-7) for name in domain.names]
+    model = estimate(domain, [*one, *(Measurement(clique=c, values=t, sigma=1e-7) for c, t in ways.items())])
+    assert frozenset(("a", "i")) not in {frozenset(edge) for edge in model.tree[1:]}
+    found = model.pair_marginals()
+    through = {i: ways["a", i] @ ways[i, "k"] / 500 for i in ("m", "i")}
+    bits = {i: mutual_info_score(None, None, contingency=t) for i, t in through.items()}
+    assert bits["i"] > 1.1 * bits["m"]
+    assert found["a", "k"] == pytest.approx(through["i"], abs=1e-3)
+
+
 def test_one_way_marginals_weigh_every_measurement_by_its_variance() -> None:
     """Judge: generalised least squares on the stacked measurements, for counts far from 0."""
     rng = np.random.default_rng(3)

@@ -4,7 +4,8 @@ r"""The tree step: noisy tables → pair marginals without a joint model, for wi
    that is non-negative and adds up to n̂.
 2. A measured pair: the nearest table that is non-negative and has those margins (Dykstra's alternating projections).
 3. Any other pair: the product of conditional tables along the spanning tree of measured pairs with the greatest mutual
-   information. That is exact for a tree model, and independence between attributes that no measurement connects.
+   information. That is exact for a tree model, and independence between attributes that no measurement connects. Or the
+   product through one attribute measured with both, if that keeps more information: every way loses some.
 
 Every table agrees with the one-way marginals, but no joint table need have them all, so the Burt matrix G, and with it Z'Z,
 is not positive semidefinite in general. For a release `semidefinite` moves it to where it is; marginal errors stay as they
@@ -127,10 +128,26 @@ class TreeModel:
                 G[: s.start, s] = G[: s.start, slices[parent]] @ self.conditional(j, parent)
                 G[s, : s.start] = G[: s.start, s].T
             G[s, s] = np.diag(self.one[j])
-        for (j, k), table in self.tables.items():
+        for (j, k), table in (self.tables | self._mediated(G, slices)).items():
             G[slices[j], slices[k]], G[slices[k], slices[j]] = table, table.T
         back = np.concatenate([np.arange(slices[j].start, slices[j].stop) for j in self.domain.names])
         return PairMarginals(domain=self.domain, burt=G[np.ix_(back, back)])
+
+    def _mediated(self, G: Array, slices: dict[str, slice]) -> dict[Clique, Array]:
+        """Tables of pairs that were not measured but each with some third attribute: of those ways, and G's, the best."""
+        beside: dict[str, set[str]] = defaultdict(set)
+        for j, k in self.tables:
+            beside[j].add(k)
+            beside[k].add(j)
+        given = {(k, i): self.conditional(k, i) for i, others in beside.items() for k in others}
+        found: dict[Clique, Array] = {}
+        for j, k in self.domain.pairs:
+            between = beside[j] & beside[k]
+            if k not in beside[j] and between:
+                T = np.stack([G[slices[j], slices[k]], *(self.table(j, i) @ given[k, i] for i in sorted(between))])
+                rows, columns = (np.broadcast_to(self.one[c], (len(T), len(self.one[c]))) for c in (j, k))
+                found[j, k] = T[int(np.argmax(mutual_information(T, rows, columns)))]
+        return found
 
     def sample(self, rows: int, rng: np.random.Generator) -> NDArray[np.int32]:
         """Codes of records of the tree model, "rows d"."""
