@@ -60,3 +60,12 @@ def test_absent_cells_follow_from_the_records() -> None:
     assert lines[4] == "- AIM-Synth at ε = 1, no rows: adult"
     synth = {"rows": 10, "seconds": 1.0, "tv": 0.1, "scores": {"paper": {"logistic": 0.9}}}
     assert "AIM-Synth at ε = 1, no rows: none" in report(record(0, 0.03, 0.9, 0.9, epsilon=1.0, synth=synth))
+
+
+def test_releases_towards_a_target_have_a_table_of_their_own() -> None:
+    text = report(*(record(i, 1.0, 0.5 + d, 1.0, towards=t) for t in (None, "logistic") for i, d in enumerate((0.0, 0.01))))
+    missed = part(text, "\nTV:", "Score by the paper's")
+    assert "pgm 200 MB, adult" in missed
+    assert "declared target" not in missed  # the reference's total variation is that of all pairs
+    assert "pgm 200 MB, declared target, adult, ε = 0.5: AUC" in text
+    assert text.count("| adult | 0.5 | 2 |") == 2
