@@ -182,32 +182,14 @@ def test_what_is_not_known_of_the_curvature_makes_far_gradients_count_less():
     near = Evidence(gradient=np.array([1.0, 1.0]), noise=np.ones(2), at=np.zeros(2), centre=0.0, bias=0.0)
     far = Evidence(gradient=np.array([-5.0, -5.0]), noise=np.ones(2), at=np.full(2, 10.0), centre=0.0, bias=0.0)
     places = np.array([near.at, far.at])
-    sure, S = module._observation((near, far), places, at, w, C, np.zeros((2, 2)), np.zeros(2), np.zeros(2), Loss())
+    sure, S = module._observation((near, far), places, at, w, C, np.zeros((2, 2)), np.zeros(2), np.zeros(2), 0.0)
     assert np.allclose(sure, (1.0 + 5.0) / 2)  # b_t = w g_t + C φ_t, averaged
     assert np.allclose(S, 0.5)
     V = np.array([[0.0, 0.04], [0.04, 0.0]])
-    unsure, wider = module._observation((near, far), places, at, w, C, V, np.zeros(2), np.zeros(2), Loss())
+    unsure, wider = module._observation((near, far), places, at, w, C, V, np.zeros(2), np.zeros(2), 0.0)
     weight = 1 / (1 + module.CAUTION * 0.04 * 100)
     assert np.allclose(unsure, (1.0 + 5.0 * weight) / (1 + weight))
     assert (wider > S).all()
-
-
-@pytest.mark.parametrize("common", [True, False])
-def test_an_error_of_c_that_all_gradients_have_in_common_does_not_average_out(common: bool) -> None:
-    """Sixteen gradients with sixteen times the noise say as much as one; V's part of S is one gradient's, or a sixteenth."""
-    rng = np.random.default_rng(4)
-    at, w, C, V = np.arange(3), np.ones(3), correlation(3, 4), np.full((3, 3), 0.01)
-    phi, doubt, point, gradient = rng.normal(size=3), rng.uniform(1, 2, 3), rng.normal(size=3), rng.normal(size=3)
-
-    def observed(k: int) -> tuple[np.ndarray, np.ndarray]:
-        e = Evidence(gradient=gradient, noise=np.full(3, float(k)), at=point, centre=0.0, bias=0.0)
-        return module._observation((e,) * k, np.tile(point, (k, 1)), at, w, C, V, phi, doubt, Loss(common=common))
-
-    (b, one), (many_b, many) = observed(1), observed(16)
-    assert many_b == pytest.approx(b)
-    shared = V @ ((phi - point) ** 2 + doubt)
-    assert one - 1 == pytest.approx(shared if common else module.CAUTION * shared)
-    assert many - 1 == pytest.approx(shared if common else module.CAUTION * shared / 16)
 
 
 def learned(C: np.ndarray, places: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

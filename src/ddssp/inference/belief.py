@@ -7,9 +7,7 @@ coordinates φ = θ / w (w² the inverse of the curvature's diagonal) with C the
 
 so each is an observation of Cφ whose variance is the noise's plus V ((φ − φ_t)² + var φ), V the variance of C's entries: what
 is not known about C matters less the closer θ_t came, and the gradients themselves tell C along the way they took. Averaged by
-inverse variance they are b ~ N(Cφ, S). The error of C is one for all gradients and does not average out; least squares still
-does better by counting it for each by itself, with CAUTION, since its gradients soon tell C where it matters.
-The prior of block j is θ_j ~ N(0, t_j), t_j learned (inference/prior.py).
+inverse variance they are b ~ N(Cφ, S). The prior of block j is θ_j ~ N(0, t_j), t_j learned (inference/prior.py).
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from ddssp.inference.prior import SHARES, variances
 Array = NDArray[np.float64]
 
 CAUTION = 2.0
-"""Factor on the variance that an uncertain C adds to each gradient by itself."""
+"""Factor on the variance that an uncertain C adds."""
 
 STEPS, PASSES = 8, 2
 """Steps for the prior variances, and how often the evidence is weighed anew, in each round."""
@@ -76,14 +74,12 @@ class Loss:
         centre: the score at the features' mean.
         stretch: how the curvature changes with θ; None if it does not.
         bend: relative change of the curvature on the way from θ_t to θ that `stretch` leaves unexplained.
-        common: whether the error of C is taken as one for all gradients.
     """
 
     curvature: float = 1.0
     centre: float = 0.0
     stretch: Curvature | None = None
     bend: float = 0.0
-    common: bool = False
 
 
 SQUARES = Loss()
@@ -104,7 +100,7 @@ def believed(
     C, V = _learned(C, V, evidence, way.stretched(C, phi, loss), at, w, loss.bend)
     C = definite(C)
     for _ in range(PASSES):
-        b, S = _observation(evidence, way.stretched(C, phi, loss), at, w, C, V, phi, doubt, loss)
+        b, S = _observation(evidence, way.stretched(C, phi, loss), at, w, C, V, phi, doubt, loss.bend)
         share, phi, doubt = _posterior(b, S, C, block, share, full[block] / w**2)
     theta, variance = np.zeros_like(old.theta), np.zeros_like(old.theta)
     theta[at], variance[at] = phi * w, doubt * w**2
@@ -157,21 +153,18 @@ def _learned(
 
 def _observation(
     evidence: Sequence[Evidence], points: Array, at: NDArray[np.intp], w: Array, C: Array, V: Array, phi: Array, doubt: Array,
-    loss: Loss,
+    bend: float,
 ) -> tuple[Array, Array]:  # fmt: skip
     """b and S: all gradients averaged by inverse variance."""
-    b, S, weights, ways = np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at)), np.zeros_like(C)
+    b, S, weights = np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
     for e, point in zip(evidence, points, strict=True):
         way = phi - point
-        own = e.noise[at] * w**2 + (loss.bend * (C @ way)) ** 2
-        shared = (1 if loss.common else CAUTION) * V @ (way**2 + doubt)
-        weight = 1 / (own + shared + e.bias)
+        variance = e.noise[at] * w**2 + CAUTION * V @ (way**2 + doubt) + (bend * (C @ way)) ** 2
+        weight = 1 / (variance + e.bias)
         b += weight * (e.gradient[at] * w + C @ point)
-        S += weight**2 * (own if loss.common else own + shared)
+        S += weight**2 * variance
         weights += weight
-        ways += np.outer(weight, way)
-    b, S = b / weights, S / weights**2
-    return (b, S + np.sum(V * (ways / weights[:, None]) ** 2, axis=1) + V @ doubt) if loss.common else (b, S)
+    return b / weights, S / weights**2
 
 
 def _posterior(b: Array, S: Array, C: Array, block: NDArray[np.intp], share: Array, unit: Array) -> tuple[Array, Array, Array]:

@@ -270,7 +270,7 @@ def _believed(problem: Problem, state: State) -> Belief:
 def _loss(problem: Problem, state: State) -> Loss:
     if problem.link is Link.IDENTITY:
         return SQUARES
-    return Loss(curvature=state.curvature, centre=state.centre, stretch=mean_curvature, bend=BEND, common=True)
+    return Loss(curvature=state.curvature, centre=state.centre, stretch=mean_curvature, bend=BEND)
 
 
 def _products(curator: Curator, problem: Problem, state: State, rho: float, number: int) -> tuple[State, float]:
