@@ -43,7 +43,7 @@ EPSILONS = (0.1, 1.0)
 FIRST = (1.0, 0.5, 0.3)
 """Shares of the budget for the first look; 1 is one stage."""
 
-SHRINKAGES = (Shrinkage.EMPIRICAL_BAYES, Shrinkage.BLOCKS)
+SHRINKAGES = (Shrinkage.EMPIRICAL_BAYES, Shrinkage.COLUMNS)
 NEGLIGIBLE = 1e-7
 """Blocks that would get less of the second stage than this are left out of it."""
 

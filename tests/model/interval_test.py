@@ -76,8 +76,8 @@ def test_own_noise_is_that_of_drawn_noise_times_a_drawn_error_of_the_estimate():
     """Of 4,000 draws the variance is known to a few percent."""
     fit = noisy(DATA, MIXED, 0.2, 1, target="cost").linear("cost", features=FEATURES)
     e, r, rng = fit.equations, fit.inference.reading, np.random.default_rng(0)
-    root = r.gain @ np.linalg.cholesky(r.C)
-    found, RE = r.read(e.readout), e.basis @ r.sight
+    root = r.gain @ np.linalg.cholesky(r.seen.C)
+    found, RE = r.read(e.readout), e.basis @ r.seen.sight
     drawn = [
         found.weights @ (RE.T @ (e.noise.draw(rng) @ (e.basis @ (root @ rng.normal(size=len(root.T)))))) for _ in range(4000)
     ]

@@ -26,6 +26,8 @@ export interface Equations {
   /** R, "p q"; left empty where it `selects`, that is does nothing but choose rows. */
   readonly basis: Matrix;
   readonly selects: boolean;
+  /** The block of `encoding` that each coordinate of β belongs to. */
+  readonly owner: Int32Array;
   readonly response: Float64Array;
   /** Rows c with c'β a coefficient on the original scale, "k q". */
   readonly readout: Matrix;
@@ -73,7 +75,7 @@ export function equations(moments: Moments, request: Request, rows: readonly num
   const T = through?.T ?? originalScale(encoding, request.references), basis = through === null ? zeros(0, 0) : placed(through.R, features, kept.size);
   const Gr = timesVector(G, response), total = Math.max(G.data[0]!, 1);
   return {
-    G, noise, doubt: noise === null && moments.sigma !== null ? doubt(kept, moments.sigma) : null, encoding, features, basis, selects: through === null, response, scale: T,
+    G, noise, owner: owners(encoding, through?.R ?? null), doubt: noise === null && moments.sigma !== null ? doubt(kept, moments.sigma) : null, encoding, features, basis, selects: through === null, response, scale: T,
     readout: through === null ? T : timesTransposed(T, transposed(through.R)),
     names: originalNames(encoding, request.references, request.intercept),
     intercept: request.intercept,
@@ -84,6 +86,16 @@ export function equations(moments: Moments, request: Request, rows: readonly num
     mean: Gr[0]! / total,
     rank: encoding.blocks.reduce((sum, b) => sum + rankOf(b, request.intercept), 0),
   };
+}
+
+/** R's columns by the block of their largest entry, its intercept's rows aside; without R, rows of `encoding` themselves. */
+function owners(encoding: Encoding, R: Matrix | null): Int32Array {
+  const block = encoding.blocks.flatMap((b, i) => Array<number>(b.rows).fill(i));
+  if (R === null) return Int32Array.from(block);
+  return Int32Array.from({ length: R.cols }, (_, k) => {
+    const size = block.map((own, row) => (encoding.blocks[own]!.column === null ? 0 : Math.abs(R.data[row * R.cols + k]!)));
+    return block[size.indexOf(Math.max(...size))]!;
+  });
 }
 
 function rankOf(block: Encoding["blocks"][number], intercept: boolean): number {

@@ -10,6 +10,7 @@ import { inKernel } from "./kernel";
 import { dot, timesVector, zeros } from "./matrix";
 import { BlockNoise } from "./noise";
 import { ndtr, ndtri } from "./normal";
+import { shrunken } from "./reading";
 import { solution } from "./solve";
 
 export type Model = "linear" | "logistic" | "poisson";
@@ -87,10 +88,9 @@ export function fit(moments: Moments, ask: Ask): Fit {
 
 function linear(moments: Moments, ask: Ask, block: Block): Fit {
   const e = equations(moments, ask, [1], ask.intercept ? 0 : block.centre / block.half);
-  const theta = thetaOf(e, solution(e));
+  const found = e.noise === null ? null : inference(e, e.noise), theta = thetaOf(e, found === null ? solution(e) : shrunken(e, found.reading));
   e.features.forEach((row, i) => (theta[i]! -= e.response[row]!));
-  const coef = timesVector(e.scale, theta).map((v, i) => block.half * v + shift(e, i, block.centre));
-  const found = e.noise === null ? null : inference(e, e.noise), tss = e.yy - (e.intercept ? e.total * e.mean ** 2 : 0);
+  const coef = timesVector(e.scale, theta).map((v, i) => block.half * v + shift(e, i, block.centre)), tss = e.yy - (e.intercept ? e.total * e.mean ** 2 : 0);
   const rss = found ? found.rss : Math.max(dot(tail(e, theta), timesVector(e.G, tail(e, theta))), 0);
   const estimate = found?.intervals.estimate.map((v, i) => block.half * v + shift(e, i, block.centre));
   return {

@@ -15,11 +15,15 @@ const ROUNDS = 3;
 const LIKELIHOOD_DROP = 2.71;
 export const WIDE = 100;
 const FLAT = 10;
+const STEPS = 4;
+const LEAST = 1e-9;
 
 export interface Reading {
   /** E', "s q": the seen directions, g = E'b̃. */
   readonly sight: Matrix;
   readonly g: Float64Array;
+  /** A', "q s": g = Aβ + noise with covariance C. */
+  readonly At: Matrix;
   readonly C: Matrix;
   /** β's way from the noise, gain·E'R'P, "q p", and what an unshrunken estimate's own noise would add to that, "p p". */
   readonly influence: Matrix;
@@ -88,7 +92,7 @@ export function reading(e: Equations, noise: BlockNoise): Reading {
   const influence = timesTransposed(gain, transposed(F)), moved = noise.covarianceOfCentred(symmetric(e, noise, influence, raw(p, p)));
   const pull = timesVector(F, timesVector(moved, noise.centred(residual(e, mean))));
   const V = timesTransposed(timesTransposed(gain, C), gain, true), own = noise.covarianceOfCentred(placed(e, noise, V, M));
-  return { sight, g, C, influence, own, eigenvalues, prior: widest, gain, pull, moved, shrunken, learned, mean, likely: ratio };
+  return { sight, g, At, C, influence, own, eigenvalues, prior: widest, gain, pull, moved, shrunken, learned, mean, likely: ratio };
 }
 
 /** (P R J + J' R' P)/2 for J "q p", "p p". */
@@ -132,6 +136,31 @@ function seen(e: Equations, noise: BlockNoise): { readonly sight: Matrix; readon
     }
   }
   return { sight: vectors, A, eigenvalues: values };
+}
+
+/** The mean of β given the release, under a prior variance for each column that the release itself tells (MacKay's rule). */
+export function shrunken(e: Equations, r: Reading): Float64Array {
+  const q = r.At.rows, s = r.At.cols, fixed = e.intercept ? 1 : 0, L = raw(s, s), A = transposed(r.At), X = raw(s, q), known = raw(q, s);
+  const t = new Float64Array(q).fill(r.likely * r.prior[q - 1]!).fill(FLAT, 0, fixed), columns = e.encoding.blocks.length;
+  for (let step = 0; ; step++) {
+    const root = t.map(Math.sqrt);
+    for (let i = 0, at = 0; i < s; i++) for (let k = 0; k < q; k++, at++) X.data[at] = A.data[at]! * root[k]!;
+    timesTransposed(X, X, true, L);
+    cholesky(combined(L, 1, r.C, 1, L), L);
+    for (let k = 0, at = 0; k < q; k++) for (let i = 0; i < s; i++, at++) known.data[at] = t[k]! * r.At.data[at]!;
+    forwardSolve(L, known);
+    const mean = timesVector(known, forwardVector(L, r.g.slice()));
+    if (step === STEPS) return mean;
+    const shown = new Float64Array(columns), told = new Float64Array(columns);
+    for (let k = 0, at = 0; k < q; k++) {
+      const own = e.owner[k]!;
+      let sum = 0;
+      for (let i = 0; i < s; i++, at++) sum += known.data[at]! * known.data[at]!;
+      shown[own]! += mean[k]! * mean[k]!;
+      told[own]! += sum / t[k]!;
+    }
+    for (let k = fixed; k < q; k++) t[k] = Math.max(shown[e.owner[k]!]! / Math.max(told[e.owner[k]!]!, 1e-300), LEAST);
+  }
 }
 
 /** c'β for each row of c by itself, the prior on it taken away again. */

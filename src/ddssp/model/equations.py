@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from ddssp.encoding import Block, Encoding
 from ddssp.inference.noise_covariance import BlockNoise
-from ddssp.model.blockwise import blockwise, supports
 from ddssp.model.scale import original_names, original_scale, through_origin
 from ddssp.model.solve import Shrinkage, empirical_bayes, floored, least_squares
 from ddssp.moments import Moments
@@ -94,31 +93,31 @@ class Equations:
         """t = r − Rβ, "p"."""
         return np.asarray(self.response - self.basis @ beta)
 
-    def solution(self, how: Shrinkage) -> Array:
-        """β, shrunken as asked; empirical Bayes and blocks need the variance of the moments' noise."""
-        variance = self.moments.doubt
-        if how in (Shrinkage.EMPIRICAL_BAYES, Shrinkage.BLOCKS) and variance is not None:
-            squares = self.basis**2
-            noise = self._within(variance, squares), squares.T @ (variance @ self.response**2)
-            if how is Shrinkage.BLOCKS:
-                self._require_blocks()
-                return blockwise(self.H, self.b, *noise, self.yy, self.encoding)
-            return empirical_bayes(self.H, self.b, *noise)
-        return floored(self.H, self.b, self.total) if how is Shrinkage.FLOOR else least_squares(self.H, self.b)
+    @cached_property
+    def owner(self) -> NDArray[np.intp]:
+        """The block of `encoding` that each coordinate of β belongs to, "q"."""
+        block = np.repeat(np.arange(len(self.encoding.blocks)), [b.rows for b in self.encoding])
+        R = np.abs(self.basis[self.features])
+        if not self.has_intercept:
+            R = R * np.repeat([b.column is not None for b in self.encoding], [b.rows for b in self.encoding])[:, None]
+        return np.asarray(block[np.argmax(R, axis=0)])
 
-    def _require_blocks(self) -> None:
-        if not (self.has_intercept and supports(self.encoding)):
-            raise ValueError(
-                'shrinkage "blocks" needs an intercept and columns encoded as numbers or one-hot; leave it out for the default.'
-            )
+    def solution(self, how: Shrinkage) -> Array:
+        """β, shrunken as asked; empirical Bayes needs the variance of the moments' noise. For columns: `interval.solved`."""
+        variance = self.moments.doubt
+        if how is Shrinkage.EMPIRICAL_BAYES and variance is not None:
+            squares = self.basis**2
+            return empirical_bayes(self.H, self.b, self._within(variance, squares), squares.T @ (variance @ self.response**2))
+        return floored(self.H, self.b, self.total) if how is Shrinkage.FLOOR else least_squares(self.H, self.b)
 
     def _within(self, G: Array, R: Array) -> Array:
         """R'GR; R selects rows unless the regression goes through the origin."""
         x = self.features
         return G[np.ix_(x, x)] if R.shape[1] == len(x) else np.asarray(R.T @ G @ R)
 
-    def shrinkage(self, asked: Shrinkage | str | None, *, chance: bool = False) -> Shrinkage:
-        """What was asked for; else empirical Bayes where the noise is known, a public eigenvalue floor where it is not.
+    def shrinkage(self, asked: Shrinkage | str | None, *, chance: bool = False, linear: bool = False) -> Shrinkage:
+        """What was asked for; else, where the noise is known, by columns for linear models and empirical Bayes for others, and
+        where it is not a public eigenvalue floor.
 
         Args:
             chance: whether the response is ±1 for having a level, which features explain in small part: then what is guessed of
@@ -126,9 +125,12 @@ class Equations:
         """
         if asked is None:
             held = self.moments.doubt if chance else self.moments.variance
-            return Shrinkage.FLOOR if held is None else Shrinkage.EMPIRICAL_BAYES
+            known = Shrinkage.COLUMNS if linear and self.noise is not None else Shrinkage.EMPIRICAL_BAYES
+            return Shrinkage.FLOOR if held is None else known
         if asked not in [*Shrinkage, *(s.value for s in Shrinkage)]:
             raise ValueError(f"shrinkage must be one of {', '.join(s.value for s in Shrinkage)}, got {asked!r}.")
+        if Shrinkage(asked) is Shrinkage.COLUMNS and self.noise is None:
+            raise ValueError('shrinkage "columns" needs moments whose noise is known; leave it out for the default.')
         return Shrinkage(asked)
 
 

@@ -85,7 +85,7 @@ class GlmFit(Fit):
     def _predictor(self) -> Predictor:
         c, e = self._calibration, self.equations
         return Predictor(
-            beta=self.inference.reading.mean,
+            beta=self.inference.seen.mean,
             factor=c.factor,
             mean=c.constant + c.factor * e.mean,
             variance=c.factor**2 * self.explained,
@@ -98,7 +98,7 @@ class GlmFit(Fit):
 
     def _sampling_roots(self) -> Array:
         """B with BB' the sampling covariance of the coefficients: the inverse information in the seen directions, "k s"."""
-        sight = self.inference.reading.sight
+        sight = self.inference.seen.sight
         J = sight.T @ self.information() @ sight
         w, Q = np.linalg.eigh((J + J.T) / 2)
         return np.asarray(self.equations.readout @ sight @ Q / np.sqrt(np.maximum(w, 1e-9 * w.max(initial=1.0))))
@@ -125,10 +125,10 @@ class GlmFit(Fit):
         return self.equations.scale[:, self.equations.encoding.slices[None].start]
 
     def _privacy_variance(self, estimate: Array, variance: Array, weights: Array) -> Array:
-        e, calibration, reading = self.equations, self._calibration, self.inference.reading
+        e, calibration, seen = self.equations, self._calibration, self.inference.seen
         noise = self.inference.noise
         first = np.eye(len(e.response))[0]
-        t, y, n = e.residual(reading.mean), e.response - e.mean * first, e.total
+        t, y, n = e.residual(seen.mean), e.response - e.mean * first, e.total
         moved = np.array(
             [
                 _influence_on_mean(e, noise),
@@ -136,7 +136,7 @@ class GlmFit(Fit):
             ]
         )
         shift = (np.outer(estimate, calibration.gradient[0]) + np.outer(self._constants, calibration.gradient[1])) @ moved
-        own = np.array([noise.influence(_symmetric(a, t)) for a in weights @ (e.basis @ reading.sight).T])
+        own = np.array([noise.influence(_symmetric(a, t)) for a in weights @ (e.basis @ seen.sight).T])
         k = calibration.factor
         return np.asarray(k * k * variance + 2 * k * np.sum(own * shift, axis=1) + np.sum(shift**2, axis=1))
 

@@ -14,7 +14,8 @@ from scipy.special import chdtrc, ndtr, ndtri
 
 from ddssp.inference.noise_covariance import BlockNoise
 from ddssp.model.equations import Equations
-from ddssp.model.reading import WIDE, Reading, reading
+from ddssp.model.reading import WIDE, Reading, Sight, reading, shrunken, sight
+from ddssp.model.solve import Shrinkage
 
 Array = NDArray[np.float64]
 
@@ -116,14 +117,22 @@ class Inference:
     noise: BlockNoise
 
     @cached_property
+    def seen(self) -> Sight:
+        return sight(self.equations, self.noise)
+
+    @cached_property
     def reading(self) -> Reading:
-        return reading(self.equations, self.noise)
+        return reading(self.equations, self.noise, self.seen)
+
+    @property
+    def shrunken(self) -> Array:
+        """β for prediction, each column shrunken by itself."""
+        return shrunken(self.equations, self.seen)
 
     @cached_property
     def explained(self) -> float:
         """Sum of squares that the features explain, β'Hβ: g'Λ⁻¹g less what the noise adds to it, tr Λ⁻¹C."""
-        r = self.reading
-        return float(np.sum((r.g**2 - np.diag(r.C)) / r.eigenvalues))
+        return float(np.sum((self.seen.g**2 - np.diag(self.seen.C)) / self.seen.eigenvalues))
 
     @property
     def freedom(self) -> float:
@@ -133,7 +142,7 @@ class Inference:
     @cached_property
     def rss(self) -> float:
         """Residual sum of squares, at least one standard deviation of its own noise t'Nt."""
-        t = self.equations.residual(self.reading.mean)
+        t = self.equations.residual(self.seen.mean)
         own = float(np.sqrt(max(float(t @ self.noise.covariance(np.outer(t, t)) @ t), 0.0)))
         return max(self.equations.yy - self.explained, own)
 
@@ -155,7 +164,7 @@ class Inference:
         known = (found.prior <= WIDE * PRIOR_SHARE * found.noise) & (found.own <= OWN_SHARE * found.noise)
         known &= (np.abs(found.pull) <= PULL_SHARE * privacy) & (privacy <= np.linalg.norm(c, axis=1)) & (privacy > 0)
         known &= known.mean() >= FEW
-        sampling = np.sqrt(self.residual_variance * (found.weights**2 @ self.reading.eigenvalues))
+        sampling = np.sqrt(self.residual_variance * (found.weights**2 @ self.seen.eigenvalues))
         return Intervals(
             names=self.equations.names,
             estimate=np.where(known, found.estimate, np.nan),
@@ -168,7 +177,7 @@ class Inference:
         rows = self.rows(names)
         estimate, privacy, weights = self.reading.read_jointly(self.equations.readout[rows])
         estimate = estimate + np.array([constant if name == "intercept" else 0.0 for name in names])
-        covariance = privacy + self.residual_variance * (weights * self.reading.eigenvalues) @ weights.T
+        covariance = privacy + self.residual_variance * (weights * self.seen.eigenvalues) @ weights.T
         statistic = float(estimate @ np.linalg.solve(covariance, estimate))
         return Wald(names=tuple(names), statistic=statistic, df=len(rows))
 
@@ -185,3 +194,10 @@ class Inference:
             if not self.intervals.identified[self.equations.names.index(name)]:
                 raise IntervalError(f"coefficient {name!r} is not identified: the noise hides it; leave it out of the test.")
         return [self.equations.names.index(name) for name in names]
+
+
+def solved(equations: Equations, how: Shrinkage) -> Array:
+    """β, shrunken as asked."""
+    if how is Shrinkage.COLUMNS and equations.noise is not None:
+        return Inference(equations=equations, noise=equations.noise).shrunken
+    return equations.solution(how)

@@ -32,10 +32,12 @@ class LinearFit(Fit):
     Args:
         theta: coefficients of the encoding, for a target on [−1, 1].
         block: the target's block.
+        known: what the release says of the coefficients unshrunken, for a target on [−1, 1]; None where the noise is not known.
     """
 
     model: ClassVar[str] = "linear"
     block: Block
+    known: Inference | None = None
 
     @property
     def coef(self) -> dict[str, float]:
@@ -49,13 +51,11 @@ class LinearFit(Fit):
             out["intercept"] += self.block.centre
         return out
 
-    @cached_property
+    @property
     def inference(self) -> Inference:
-        """What the release says of the coefficients, unshrunken, for a target on [−1, 1]."""
         self._require_intervals()
-        assert self.equations is not None
-        assert self.equations.noise is not None
-        return Inference(equations=self.equations, noise=self.equations.noise)
+        assert self.known is not None
+        return self.known
 
     @cached_property
     def intervals(self) -> Intervals:
@@ -133,8 +133,8 @@ def linear(
 ) -> LinearFit:
     """The regression of `target` on `features` (default: all other columns).
 
-    Edge cases: `shrinkage` defaults to empirical Bayes where the noise is known, to a public eigenvalue floor where it is not.
-    Without an intercept the regression goes through the origin of the original scale.
+    Edge cases: `shrinkage` defaults to one of its own for each column where the noise is known, to a public eigenvalue floor
+    where it is not. Without an intercept the regression goes through the origin of the original scale.
 
     Args:
         noise: the noise of `moments`, for intervals.
@@ -142,9 +142,18 @@ def linear(
     block = scalar_target(moments.encoding, target)
     constant = 0.0 if intercept else block.centre / block.half
     e = equations(moments, target, features=features, intercept=intercept, response=(np.ones(1), constant), noise=noise)
-    how = e.shrinkage(shrinkage)
-    theta = e.theta(e.solution(how)) - e.response[e.features]
-    return LinearFit(target=target, theta=theta, encoding=e.encoding, block=block, schema=schema, shrinkage=how, equations=e)
+    how, known = e.shrinkage(shrinkage, linear=True), None if e.noise is None else Inference(equations=e, noise=e.noise)
+    beta = known.shrunken if known is not None and how is Shrinkage.COLUMNS else e.solution(how)
+    return LinearFit(
+        target=target,
+        theta=e.theta(beta) - e.response[e.features],
+        encoding=e.encoding,
+        block=block,
+        schema=schema,
+        shrinkage=how,
+        equations=e,
+        known=known,
+    )
 
 
 def scalar_target(encoding: Encoding, target: str) -> Block:

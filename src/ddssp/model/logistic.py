@@ -18,7 +18,7 @@ from ddssp.model.calibration import SMALLEST_SHARE, Rule, chebyshev2, exact_spli
 from ddssp.model.equations import Equations, equations, target_block
 from ddssp.model.fit import Fit, design_of
 from ddssp.model.glm import GlmFit, calibrated, mean_error
-from ddssp.model.interval import Intervals, Wald
+from ddssp.model.interval import Intervals, Wald, solved
 from ddssp.model.solve import Shrinkage
 from ddssp.moments import Moments
 from ddssp.schema import Schema
@@ -77,7 +77,7 @@ class LogisticFit(GlmFit):
         shares = np.clip([(1 - m) / 2, (1 + m) / 2], 1e-6, 1.0)
         means = [(e.H[0] - e.b) / (2 * n * shares[0]), (e.H[0] + e.b) / (2 * n * shares[1])]
         W = e.H / n - sum(p * np.outer(u, u) for p, u in zip(shares, means, strict=True))
-        Wtheta = found.factor * (W @ self.inference.reading.mean)
+        Wtheta = found.factor * (W @ self.inference.seen.mean)
         r2 = min(V / max(1 - m * m, 1e-6), 1.0)
         x, w = np.polynomial.hermite_e.hermegauss(NODES)
         J = np.zeros_like(W)
@@ -169,7 +169,7 @@ def logistic(
         e = equations(moments, target, features=features, response=response, noise=noise)
         how = e.shrinkage(shrinkage, chance=True)
         rule = partial(exact_split, smallest_share=_told(e)) if split is exact_split else split
-        theta, variance = calibrated(e, e.solution(how), rule)
+        theta, variance = calibrated(e, solved(e, how), rule)
         return LogisticFit(
             target=target,
             theta=theta,

@@ -15,6 +15,7 @@ from ddssp.model import calibration
 from ddssp.model.equations import equations
 from ddssp.model.fit import design_of
 from ddssp.model.glm import GlmFit, calibrated
+from ddssp.model.interval import solved
 from ddssp.model.linear import scalar_target
 from ddssp.model.solve import Shrinkage
 from ddssp.moments import Moments
@@ -96,7 +97,7 @@ def poisson(
     if e.mean <= 0:
         raise HiddenMeanError(f"target {target!r} has a mean that the noise hides; a Poisson fit needs a positive one.")
     how, rule = e.shrinkage(shrinkage), calibration.poisson(block.half)
-    theta, variance = calibrated(e, e.solution(how), rule)
+    theta, variance = calibrated(e, solved(e, how), rule)
     return PoissonFit(
         target=target,
         theta=theta,

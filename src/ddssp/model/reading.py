@@ -9,6 +9,8 @@ level it says nothing. So, in coordinates in which the noise of H has one size,
             variance is that of the noise and, apart, what rests on the prior for other, unseen directions
     pull    U_S and the noise share E, the noise of H, so that the noise is not 0 on average: its mean is taken off
 
+For prediction the prior is kept instead, one variance per column, learned from what is seen (`shrunken`).
+
 Whether a coefficient is identified is asked at the upper end of τ; its variance, and C at E[tt'] with t = r − Rβ, are taken at
 the most likely one. Where everything is seen the prior has no part, and the variance is c'H⁻¹CH⁻¹c.
 """
@@ -41,38 +43,57 @@ WIDE = 100.0
 FLAT = 10.0
 """Prior variance of the intercept, for a response on [−1, 1]: next to none."""
 
+STEPS, LEAST = 4, 1e-9
+"""Steps for the prior variances of columns, from a common one, and the least of them."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Reading:
-    """g = A β + noise with covariance C, and the prior N(0, diag Π).
+class Sight:
+    """g = A β + noise with covariance C: what is seen of β.
 
     Args:
         sight: E, "q s": the seen directions, g = E'b̃.
         A: "s q".
         C: "s s".
-        own: "s s", what an unshrunken estimate's own noise would add to C: not knowing β multiplies the noise of H.
         eigenvalues: Λ, "s"; sampling error of g has covariance s²Λ.
-        prior: Π, "q".
-        gain: Π A'(AΠA' + C)⁻¹, "q s".
-        pull: −E U_S'e, "s": minus the mean of the noise of g, to second order in the noise.
-        freed: "s s": w'(g + pull) is (w'freed)g and a constant, since pull follows the estimate.
-        V: "q q", covariance of β given the release under this prior.
-        mean: of β given the release under the most likely τ.
-        likely: the most likely τ² over the prior's.
+        gain: of the mean of β given the release under the most likely τ², "q s".
+        likely: the prior's variances under that, "q".
     """
 
     sight: Array
     g: Array
     A: Array
     C: Array
-    own: Array
     eigenvalues: Array
+    gain: Array
+    likely: Array
+
+    @property
+    def mean(self) -> Array:
+        return np.asarray(self.gain @ self.g)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Reading:
+    """What is seen, and the prior N(0, diag Π).
+
+    Args:
+        own: "s s", what an unshrunken estimate's own noise would add to C: not knowing β multiplies the noise of H.
+        prior: Π, "q".
+        gain: Π A'(AΠA' + C)⁻¹, "q s".
+        pull: −E U_S'e, "s": minus the mean of the noise of g, to second order in the noise.
+        freed: "s s": w'(g + pull) is (w'freed)g and a constant, since pull follows the estimate.
+        V: "q q", covariance of β given the release under this prior.
+        likely: the most likely τ² over the prior's.
+    """
+
+    seen: Sight
+    own: Array
     prior: Array
     gain: Array
     pull: Array
     freed: Array
     V: Array
-    mean: Array
     likely: float
 
     def read(self, c: Array) -> Estimates:
@@ -80,12 +101,12 @@ class Reading:
         before = np.sum(c * c * self.prior, axis=1)
         rho = np.minimum(np.sum((c @ self.V) * c, axis=1) / np.where(before > 0, before, 1.0), 1 - 1e-12)
         bare = (c @ self.gain) / (1 - rho)[:, None]
-        unseen, weights = c - bare @ self.A, bare @ self.freed
+        unseen, weights = c - bare @ self.seen.A, bare @ self.freed
         return Estimates(
-            estimate=bare @ (self.g + self.pull),
+            estimate=bare @ (self.seen.g + self.pull),
             pull=bare @ self.pull,
             weights=weights,
-            noise=np.einsum("ks,st,kt->k", weights, self.C, weights),
+            noise=np.einsum("ks,st,kt->k", weights, self.seen.C, weights),
             own=np.einsum("ks,st,kt->k", bare, self.own, bare),
             prior=np.sum(unseen**2 * self.prior, axis=1),
             likely=self.likely,
@@ -95,9 +116,9 @@ class Reading:
         """Estimate, privacy covariance and weights of all rows of c at once, the prior taken away from all of them."""
         shrink = (c @ self.V @ c.T) @ np.linalg.pinv((c * self.prior) @ c.T)
         bare = np.asarray(np.linalg.solve(np.eye(len(c)) - shrink, c @ self.gain), np.float64)
-        unseen, weights = c - bare @ self.A, bare @ self.freed
-        covariance = weights @ self.C @ weights.T + self.likely * (unseen * self.prior) @ unseen.T
-        return bare @ (self.g + self.pull), covariance, weights
+        unseen, weights = c - bare @ self.seen.A, bare @ self.freed
+        covariance = weights @ self.seen.C @ weights.T + self.likely * (unseen * self.prior) @ unseen.T
+        return bare @ (self.seen.g + self.pull), covariance, weights
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,8 +144,8 @@ class Estimates:
         return self.noise + self.likely * self.prior
 
 
-def reading(equations: Equations, noise: BlockNoise) -> Reading:
-    """What the release says of β."""
+def sight(equations: Equations, noise: BlockNoise) -> Sight:
+    """What is seen of β."""
     R = equations.basis
     unit = 1 / np.sqrt((R**2).T @ noise.level)
     values, U = np.linalg.eigh(equations.H * np.outer(unit, unit))
@@ -132,36 +153,49 @@ def reading(equations: Equations, noise: BlockNoise) -> Reading:
     seen = values > EDGE * np.sqrt(free)
     E, L = unit[:, None] * U[:, seen], values[seen]
     A, g = L[:, None] * U[:, seen].T / unit, E.T @ equations.b
-    fixed = np.arange(len(unit)) < int(equations.has_intercept)
-
-    def prior(C: Array, drop: float) -> Array:
-        return np.where(fixed, FLAT, _variance_of_coefficients(A[:, ~fixed], A[:, fixed], g, C, drop))
-
     mean, V = np.zeros(len(unit)), np.zeros((len(unit), len(unit)))
     for _ in range(ROUNDS):
         t = equations.residual(mean)
         C = E.T @ R.T @ noise.covariance(np.outer(t, t) + R @ V @ R.T) @ R @ E
-        likely = prior(C, 0.0)
+        likely = np.where(_fixed(equations), FLAT, _variance_of_coefficients(equations, A, g, C, 0.0))
         gain, V = _posterior(A, C, likely)
         mean = gain @ g
-    widest = np.where(fixed, 1.0, WIDE) * prior(C, LIKELIHOOD_DROP)
-    shrunken, (gain, V) = gain, _posterior(A, C, widest)
+    return Sight(sight=E, g=g, A=A, C=C, eigenvalues=L, gain=gain, likely=likely)
+
+
+def reading(equations: Equations, noise: BlockNoise, seen: Sight) -> Reading:
+    """What the release says of β, unshrunken."""
+    R, E = equations.basis, seen.sight
+    upper = _variance_of_coefficients(equations, seen.A, seen.g, seen.C, LIKELIHOOD_DROP)
+    widest = np.where(_fixed(equations), FLAT, WIDE * upper)
+    gain, V = _posterior(seen.A, seen.C, widest)
     follows = _follows(equations, noise, E, gain)
     return Reading(
-        sight=E,
-        g=g,
-        A=A,
-        C=C,
-        own=E.T @ R.T @ noise.covariance(R @ gain @ C @ gain.T @ R.T) @ R @ E,
-        eigenvalues=L,
+        seen=seen,
+        own=E.T @ R.T @ noise.covariance(R @ gain @ seen.C @ gain.T @ R.T) @ R @ E,
         prior=widest,
         gain=gain,
-        pull=follows @ equations.residual(mean),
-        freed=np.eye(len(g)) - follows @ R @ shrunken,
+        pull=follows @ equations.residual(seen.mean),
+        freed=np.eye(len(seen.g)) - follows @ R @ seen.gain,
         V=V,
-        mean=mean,
-        likely=float(likely[-1] / widest[-1]),
+        likely=float(seen.likely[-1] / widest[-1]),
     )
+
+
+def shrunken(equations: Equations, seen: Sight) -> Array:
+    r"""The mean of β given the release, under a prior variance for each column that the release itself tells.
+
+    MacKay's rule: t_j = Σ mean² / Σ (1 − V_ii / t_j) over the column's coordinates, V their covariance given the release: what
+    a column shows, over how much of it is seen. Columns that do not matter drop out.
+    """
+    fixed, owner, prior = _fixed(equations), equations.owner, seen.likely
+    for _ in range(STEPS):
+        weighted = seen.A * prior
+        gain = np.linalg.solve(weighted @ seen.A.T + seen.C, weighted)
+        shown = np.bincount(owner, (gain.T @ seen.g) ** 2)
+        told = np.bincount(owner, np.sum(gain * weighted, axis=0) / prior)
+        prior = np.where(fixed, FLAT, np.maximum(shown / np.maximum(told, 1e-300), LEAST)[owner])
+    return np.asarray(_posterior(seen.A, seen.C, prior)[0] @ seen.g)
 
 
 def _follows(equations: Equations, noise: BlockNoise, sight: Array, gain: Array) -> Array:
@@ -179,16 +213,23 @@ def _posterior(A: Array, C: Array, prior: Array) -> tuple[Array, Array]:
     return np.asarray(gain), np.asarray(np.diag(prior) - gain @ (A * prior))
 
 
-def _variance_of_coefficients(A: Array, fixed: Array, g: Array, C: Array, drop: float) -> float:
-    """The largest τ² in g ~ N(fixed · anything, τ²AA' + C) whose deviance is within `drop` of the least."""
-    grid = np.exp(np.linspace(-18, 6, 97))
-    if not A.size:
+def _fixed(equations: Equations) -> NDArray[np.bool_]:
+    """The intercept, whose prior is not learned, "q"."""
+    return np.arange(equations.basis.shape[1]) < int(equations.has_intercept)
+
+
+def _variance_of_coefficients(equations: Equations, A: Array, g: Array, C: Array, drop: float) -> float:
+    """The largest τ² in g ~ N(constant · anything, τ²AA' + C) whose deviance is within `drop` of the least; 1 for no A."""
+    grid, fixed = np.exp(np.linspace(-18, 6, 97)), _fixed(equations)
+    free = A[:, ~fixed]
+    if not free.size:
         return 1.0
     w, Q = np.linalg.eigh(C)
     white = (Q / np.sqrt(np.maximum(w, w.max() * 1e-14))).T
-    free = np.linalg.qr(white @ fixed)[0]
-    white = white - free @ (free.T @ white)
-    left, values, _ = np.linalg.svd(white @ A, full_matrices=False)
-    variance = values**2 * grid[:, None] + 1
-    deviance = np.sum(np.log(variance) + (left.T @ (white @ g)) ** 2 / variance, axis=1)
+    constant = np.linalg.qr(white @ A[:, fixed])[0]
+    white = white - constant @ (constant.T @ white)
+    half = white @ free
+    values, U = np.linalg.eigh(half @ half.T)
+    variance = np.maximum(values, 0.0) * grid[:, None] + 1
+    deviance = np.sum(np.log(variance) + (U.T @ (white @ g)) ** 2 / variance, axis=1)
     return float(grid[np.flatnonzero(deviance <= deviance.min() + drop)[-1]])

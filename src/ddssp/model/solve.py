@@ -6,7 +6,8 @@ NONE             least squares through the pseudo-inverse; for exact moments
 FLOOR            eigenvalues of H raised to a public floor; where the noise is not known (graphical models)
 EMPIRICAL_BAYES  with H = U h U' projected to h ≥ 0 and g = U'b, g_i ~ N(h_i δ_i, s_i²), where s² is the variance of e_y − Eθ
                  rotated into U, and the prior δ_i ~ N(0, t), t by marginal likelihood: δ_i = h_i t g_i / (h_i² t + s_i²)
-BLOCKS           one prior variance per column (model/blockwise.py): sharper where few columns matter
+COLUMNS          one prior variance per column, with the whole covariance of the noise (model/reading.py): sharper where few
+                 columns matter
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Shrinkage(Enum):
     NONE = "none"
     FLOOR = "floor"
     EMPIRICAL_BAYES = "empirical-bayes"
-    BLOCKS = "blocks"
+    COLUMNS = "columns"
 
 
 def least_squares(H: Array, b: Array) -> Array:
