@@ -78,7 +78,7 @@ def test_auto_is_moments_for_everything_else():
 
 REFUSED = {
     "no target": ({"mechanism": "task"}, "target must be declared for mechanism task"),
-    "a table as target": ({"mechanism": "task", "target": "plan"}, "has neither numbers nor two levels"),
+    "a table as target": ({"mechanism": "task", "target": "plan"}, "must be a number, ordinal or boolean"),
     "logistic of numbers": ({"target": "age", "model": "logistic"}, "'age' must have two levels for model logistic"),
     "unknown model": ({"target": "age", "model": "probit"}, "model must be one of"),
     "linear model of a table": ({"target": "plan", "model": "linear"}, "model linear needs a declared target with numbers"),

@@ -136,7 +136,9 @@ def _chosen(mechanism: str, schema: Schema, target: str | None, model: str) -> M
     if target is None:
         raise ValueError("target must be declared for mechanism task; name the column to explain, or use mechanism moments.")
     if link is None:
-        raise ValueError(f"target {target!r} has neither numbers nor two levels, which mechanism task needs; use moments.")
+        raise ValueError(
+            f"target {target!r} must be a number, ordinal or boolean, and not the only column, for mechanism task; use moments."
+        )
     if not _plain(schema):
         raise ValueError("mechanism task cannot encode columns by vectors; use moments.")
     return TaskMechanism(target=target, link=link)

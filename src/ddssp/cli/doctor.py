@@ -22,6 +22,7 @@ EXTRAS = {
     "sklearn": ("scikit-learn", "DPLinearRegression and the other estimators"),
     "report": ("matplotlib", "fit --plot"),
     "demo": ("statsmodels", "ddssp demo"),
+    "sign": ("cryptography", "release --sign, info --verify"),
 }
 
 ENGINES = {

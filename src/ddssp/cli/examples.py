@@ -14,6 +14,7 @@ EXAMPLES = {
     "show": "ddssp ledger show ledger.db",
     "verify": "ddssp ledger verify ledger.db",
     "fit": "ddssp fit people.ddssp --target visits --features age,plan",
+    "audit": "ddssp audit --only gaussian",
     "info": "ddssp info people.ddssp",
     "synth": "ddssp synth people.ddssp --rows 1000 -o rows.csv",
     "report": "ddssp report people.ddssp -o people.html",
