@@ -418,6 +418,38 @@ def test_associations_have_signs(browser, tmp_path):
         opened.quiet()
 
 
+def test_bars_of_numbers_and_ordinals_keep_their_order(browser, tmp_path):
+    """All of 40 bins, and of 90 levels three to a bar; of 30 levels without an order the 16 most common."""
+    rng = np.random.default_rng(6)
+    schema = Schema(
+        columns={
+            "x": {"kind": "numeric", "low": 0, "high": 80, "bins": 40},
+            "rank": {"kind": "ordinal", "levels": 90},
+            "code": {"kind": "categorical", "levels": 30},
+        }
+    )
+    rows = {
+        "x": np.clip(rng.normal(40, 12, 4000), 0, 80),
+        "rank": rng.binomial(89, 0.5, 4000),
+        "code": rng.choice(30, 4000, p=np.arange(1, 31) / 465),
+    }
+    release = curate(rows, plan(schema, epsilon=8, delta=1e-6, mechanism="aim"), noise=SeededNoise(0))
+    with Opened(browser, report_of(release, tmp_path)) as opened:
+        cards = opened.page.locator("#columns .card")
+
+        def drawn(name: str) -> list[str]:
+            texts = cards.filter(has=opened.page.get_by_role("heading", name=name, exact=True)).locator("text:has(title)")
+            texts.first.wait_for(state="attached")
+            return texts.locator("title").evaluate_all("all => all.map((t) => t.textContent)")
+
+        assert drawn("x") == list(schema.resolved["x"].labels)
+        assert drawn("rank") == [f"{i} to {i + 2}" for i in range(0, 90, 3)]
+        assert "3 neighbours of 90 in each bar." in cards.nth(1).inner_text()
+        assert len(drawn("code")) == 16
+        assert drawn("code")[0] in {"27", "28", "29"}
+        opened.quiet()
+
+
 @pytest.mark.parametrize(
     "fragment", ["#target=<script>alert(1)</script>", "#model=nonsense&of=99&confidence=7", "#%E0%A4%A", "#feature="]
 )
