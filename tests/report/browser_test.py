@@ -541,6 +541,43 @@ def test_hostile_labels_are_inert(browser, tmp_path):
         opened.quiet()
 
 
+def test_columns_named_like_what_every_object_has(browser, tmp_path):
+    """Their references and values in the made-up record are theirs, count, and travel by address."""
+    names, rng = ("constructor", "toString", "__proto__"), np.random.default_rng(7)
+    columns = {n: {"kind": "categorical", "levels": ["a", "b", "c"]} for n in names}
+    rows = {n: rng.choice(["a", "b", "c"], 4000, p=[0.2, 0.2, 0.6]) for n in names}
+    columns["y"], rows["y"] = {"kind": "numeric", "low": 0, "high": 1}, rng.random(4000)
+    release = curate(rows, plan(Schema(columns=columns), epsilon=8, delta=1e-6, mechanism="moments"), noise=SeededNoise(0))
+    path = report_of(release, tmp_path)
+    with Opened(browser, path, fragment="#target=y") as opened:
+        page = opened.settled().page
+        page.locator("details.references").evaluate("d => (d.open = true)")
+        against = [page.locator(f"select[data-column={n}]") for n in names]
+        records = [page.locator(f"#record-{i}") for i in range(3)]
+        assert [field.input_value() for field in (*against, *records)] == ["0"] * 6
+        page.get_by_role("button", name="The most common level of each").click()
+        assert [field.input_value() for field in against] == ["2"] * 3
+        page.get_by_role("button", name="The first", exact=True).click()
+        assert [field.input_value() for field in against] == ["0"] * 3
+        for field in (*against, *records):
+            field.select_option("1")
+        table, prediction = opened.table(), page.locator(".prediction").inner_text()
+        assert set(table) == {"intercept"} | {f"{n}={level}" for n in names for level in "ac"}
+        expected = release.linear("y").predict({n: ["b"] for n in names})[0]
+        assert float(page.locator(".prediction").get_attribute("data-value")) == pytest.approx(expected, rel=1e-9)
+        address = page.url
+        assert address.count("against.") == address.count("at.") == 3
+        opened.quiet()
+    with Opened(browser, path, fragment="#" + address.partition("#")[2]) as again:
+        page = again.settled().page
+        assert again.table() == table
+        assert page.locator(".prediction").inner_text() == prediction
+        fields = [page.locator(f"select[data-column={n}]") for n in names] + [page.locator(f"#record-{i}") for i in range(3)]
+        page.wait_for_function("document.getElementById('record-2').value === '1'")
+        assert [field.input_value() for field in fields] == ["1"] * 6
+        again.quiet()
+
+
 def test_axe_finds_nothing_serious(browser, folder):
     """Every rule on a wide and on a narrow page; in the dark those that colours can break."""
     if not AXE.exists():
