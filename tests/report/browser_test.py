@@ -480,6 +480,7 @@ def test_dark_light_narrow_and_wide(browser, folder):
         for dark in (False, True):
             page.emulate_media(color_scheme="dark" if dark else "light")
             assert shade() < 60 if dark else shade() > 200
+            page.locator(f".theme[aria-pressed={str(dark).lower()}]").wait_for()
             for width in (380, 1600):
                 page.set_viewport_size({"width": width, "height": 900})
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
