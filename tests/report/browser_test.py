@@ -450,6 +450,25 @@ def test_bars_of_numbers_and_ordinals_keep_their_order(browser, tmp_path):
         opened.quiet()
 
 
+def test_an_association_that_rounds_to_nothing_has_no_sign(browser, folder, tmp_path):
+    """Estimated tables know no error, so that every pair is written: .00, in neither colour."""
+    text = (folder / "mixed.html").read_text(encoding="utf-8")
+    start = text.index(">", text.index('id="release"')) + 1
+    end = text.index("</script>", start)
+    given = json.loads(text[start:end])
+    first, second, *_ = given["association"]
+    given["association"] = [first | {"value": -0.004, "error": None}, second | {"value": -0.006, "error": None}]
+    (tmp_path / "r.html").write_text(text[:start] + json.dumps(given) + text[end:], encoding="utf-8")
+    with Opened(browser, tmp_path / "r.html") as opened:
+        cells = opened.page.locator("#pairs rect:has(title)")
+        cells.first.wait_for(state="attached")
+        assert set(cells.evaluate_all("all => all.map((r) => r.getAttribute('fill'))")) == {"var(--surface)", "var(--privacy)"}
+        shown = opened.page.locator("#pairs svg text").all_text_contents()
+        assert shown.count(".00") == shown.count("−.01") == 2
+        assert "−.00" not in shown
+        opened.quiet()
+
+
 @pytest.mark.parametrize(
     "fragment", ["#target=<script>alert(1)</script>", "#model=nonsense&of=99&confidence=7", "#%E0%A4%A", "#feature="]
 )
