@@ -385,6 +385,7 @@ def test_what_is_out_of_range_or_unusual_is_said(browser, folder):
         assert page.get_by_label("Interval").evaluate("s => s.selectedOptions[0].text") == "93 %"
         code = page.get_by_label("Command line code")
         code.filter(has_text="no feature at all").wait_for()
+        assert page.locator(".status").inner_text().startswith("1 coefficient, fitted in")
         page.get_by_role("button", name="All", exact=True).click()
         code.filter(has_text="ddssp fit").wait_for()
         assert "--features" not in code.inner_text()

@@ -111,7 +111,7 @@ export function columnsSection(c: Contract): HTMLElement | null {
   const many = c.distributions.length > 12, cards = c.distributions.map((d) => card(c, d));
   const rest = cards.slice(12);
   return section("columns", "One column at a time",
-    h("p", {}, "Shares of levels with two standard errors of the noise (black). For numbers: mean (dot) and one standard deviation to each side, ",
+    h("p", {}, "Shares of levels with two standard errors of the noise (thin line). For numbers: mean (dot) and one standard deviation to each side, ",
       "within the declared range; their shape is in the release only where it was made from tables."),
     h("div", { class: "cards" }, ...(many ? cards.slice(0, 12) : cards)),
     many && h("details", {}, h("summary", {}, `${rest.length} more columns`), h("div", { class: "cards" }, ...rest)));
