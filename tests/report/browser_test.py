@@ -507,6 +507,16 @@ def test_dark_light_narrow_and_wide(browser, folder):
                 assert_axis_is_named(page, "range" if width < 520 else "declared range")
         page.get_by_role("button", name="Dark").click()
         assert shade() > 200
+        page.set_viewport_size({"width": 380, "height": 900})
+        page.locator("#guarantee details").last.evaluate("d => (d.open = true)")
+        kind = page.get_by_label("Declared columns").get_by_role("cell", name="categorical", exact=True).first
+        assert (
+            kind.evaluate(
+                "c => { const r = document.createRange(); r.selectNodeContents(c); return r.getClientRects().length }"
+            )
+            == 1
+        )
+        assert page.evaluate("document.documentElement.scrollWidth") <= 380
         opened.quiet()
 
 
