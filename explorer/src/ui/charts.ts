@@ -122,7 +122,7 @@ export function heatMap(pairs: readonly Pair[], columns: readonly string[], widt
 
 /** Shares of ρ, one bar per line. */
 export function spendingBars(rows: readonly Spending[], width: number): Svg {
-  const named = rows.map((r, i) => ({ ...r, i, name: short(r.label, width < 520 ? 20 : 46) }));
+  const named = rows.map((r, i) => ({ ...r, i, name: short(r.label, Math.min(Math.floor((width * 0.45 - 16) / 6.6), 46)) }));
   const top = Math.max(...rows.map((r) => r.share), 0.01);
   return drawn({
     style: STYLE, width, height: 14 + named.length * 22, marginLeft: margin(named.map((r) => r.name), width), marginRight: 52, marginTop: 4,
