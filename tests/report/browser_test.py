@@ -433,18 +433,20 @@ def test_associations_have_signs(browser, tmp_path):
 
 
 def test_bars_of_numbers_and_ordinals_keep_their_order(browser, tmp_path):
-    """All of 40 bins, and of 90 levels three to a bar; of 30 levels without an order the 16 most common."""
+    """All of 40 bins, of 90 levels three to a bar and of 100 bins four; of 30 levels without an order the 16 most common."""
     rng = np.random.default_rng(6)
     schema = Schema(
         columns={
             "x": {"kind": "numeric", "low": 0, "high": 80, "bins": 40},
             "rank": {"kind": "ordinal", "levels": 90},
+            "fine": {"kind": "numeric", "low": 0, "high": 100, "bins": 100},
             "code": {"kind": "categorical", "levels": 30},
         }
     )
     rows = {
         "x": np.clip(rng.normal(40, 12, 4000), 0, 80),
         "rank": rng.binomial(89, 0.5, 4000),
+        "fine": 100 * rng.random(4000),
         "code": rng.choice(30, 4000, p=np.arange(1, 31) / 465),
     }
     release = curate(rows, plan(schema, epsilon=8, delta=1e-6, mechanism="aim"), noise=SeededNoise(0))
@@ -459,6 +461,7 @@ def test_bars_of_numbers_and_ordinals_keep_their_order(browser, tmp_path):
         assert drawn("x") == list(schema.resolved["x"].labels)
         assert drawn("rank") == [f"{i} to {i + 2}" for i in range(0, 90, 3)]
         assert "3 neighbours of 90 in each bar." in cards.nth(1).inner_text()
+        assert drawn("fine") == [f"[{i}, {i + 4})" for i in range(0, 96, 4)] + ["[96, 100]"]
         assert len(drawn("code")) == 16
         assert drawn("code")[0] in {"27", "28", "29"}
         opened.quiet()

@@ -140,10 +140,10 @@ type Bars = NonNullable<Distribution["bars"]>;
 /** The bars to draw: levels that have an order keep it, neighbours put together where they are many; of other levels the most common. */
 function shownBars(column: Column, all: Bars): { readonly bars: Bars; readonly note: string } {
   if (column.kind === "numeric" || column.kind === "ordinal") {
-    const size = Math.ceil(all.length / 40);
+    const least = Math.ceil(all.length / 40), even = Array.from({ length: least }, (_, i) => least + i).find((size) => all.length % size === 0), size = even ?? least;
     if (size === 1) return { bars: all, note: "" };
     const groups = Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
-    return { bars: groups.map(together), note: `${size} neighbours of ${all.length} in each bar.` };
+    return { bars: groups.map(together), note: `${size} neighbours of ${all.length} in each bar${even ? "" : ", fewer in the last"}.` };
   }
   if (all.length <= 24) return { bars: all, note: "" };
   return { bars: [...all].sort((a, b) => b.share - a.share).slice(0, 16), note: `The 16 most common of ${all.length}.` };
