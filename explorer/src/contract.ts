@@ -130,6 +130,13 @@ export interface Expectation {
   }[];
 }
 
+/** A number per column. Names may be those of what every object has (`constructor`, `__proto__`): read with `numberOf`, built with `fromEntries` or `{ [name]: … }`. */
+export type ByColumn = Readonly<Record<string, number>>;
+
+export function numberOf(values: ByColumn, column: string): number | undefined {
+  return Object.hasOwn(values, column) ? values[column] : undefined;
+}
+
 /** The symmetric matrix of an upper half in base64. */
 export function symmetric(text: string, size: number): Float64Array {
   const bytes = Uint8Array.from(atob(text), (ch) => ch.charCodeAt(0));

@@ -34,7 +34,8 @@ function jump(event: Event, to: HTMLElement): void {
 
 function themes(): HTMLElement {
   const button = h("button", { type: "button", class: "theme", "aria-pressed": "false" }, "Dark");
-  const dark = () => document.documentElement.dataset["theme"] === "dark" || (!document.documentElement.dataset["theme"] && matchMedia("(prefers-color-scheme: dark)").matches);
+  const system = matchMedia("(prefers-color-scheme: dark)");
+  const dark = () => document.documentElement.dataset["theme"] === "dark" || (!document.documentElement.dataset["theme"] && system.matches);
   const show = () => {
     button.setAttribute("aria-pressed", String(dark()));
   };
@@ -42,6 +43,7 @@ function themes(): HTMLElement {
     document.documentElement.dataset["theme"] = dark() ? "light" : "dark";
     show();
   });
+  system.addEventListener("change", show);
   show();
   return button;
 }

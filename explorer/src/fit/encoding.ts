@@ -1,6 +1,6 @@
 /** The blocks of a record z, and the way from their coefficients to those that a person reads (model/scale.py). */
 
-import type { Block } from "../contract";
+import { numberOf, type Block, type ByColumn } from "../contract";
 import { zeros, type Matrix } from "./matrix";
 
 export interface Span {
@@ -38,11 +38,11 @@ export class Encoding {
   }
 }
 
-export type References = Readonly<Record<string, number>>;
+export type References = ByColumn;
 
 /** The level that a reduced column is measured against: its first, unless another was chosen. */
 export function referenceOf(block: Block, references: References): number {
-  const chosen = block.column === null ? undefined : references[block.column];
+  const chosen = block.column === null ? undefined : numberOf(references, block.column);
   return chosen !== undefined && chosen >= 0 && chosen < block.rows ? chosen : 0;
 }
 

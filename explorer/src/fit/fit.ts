@@ -1,6 +1,6 @@
 /** A release in the page, and the regressions it answers: the same algorithms as Python's `Release.linear`, `.logistic`, `.poisson`. */
 
-import { symmetric, type Block, type Column, type Contract } from "../contract";
+import { numberOf, symmetric, type Block, type ByColumn, type Column, type Contract } from "../contract";
 import { Encoding } from "./encoding";
 import { equations, theta as thetaOf, type Equations, type Moments, type Request } from "./equations";
 import { logisticResponse, poissonResponse } from "./adequacy";
@@ -177,7 +177,7 @@ export function significance(c: Coefficient): { readonly z: number; readonly p: 
 }
 
 /** A record somebody made up: a number, or the index of a level, per column. */
-export type Person = Readonly<Record<string, number>>;
+export type Person = ByColumn;
 
 /** The expected value (linear, Poisson) or the chance of the level explained (logistic). */
 export function predicted(f: Fit, columns: ReadonlyMap<string, Column>, person: Person): number {
@@ -197,7 +197,7 @@ const FIXED = 2 ** 15 - 1;
 /** z of one block. */
 function encoded(b: Block, column: Column | undefined, person: Person): number[] {
   if (b.column === null) return [1];
-  const value = person[b.column] ?? 0;
+  const value = numberOf(person, b.column) ?? 0;
   if (b.z === null || column?.kind === "numeric") return numeric(b, column, value);
   return b.z.map((row) => row[value] ?? row[0]!);
 }

@@ -87,11 +87,17 @@ export function span(d: Distribution, low: number, high: number, width: number):
   });
 }
 
+/** As written in its cell: what rounds to 0 has no sign. */
+function hundredths(p: Pair): number {
+  return Math.round(100 * p.value) / 100 || 0;
+}
+
 /** Associations as a square; a cell that noise could have made is only outlined. */
 export function heatMap(pairs: readonly Pair[], columns: readonly string[], width: number): Svg {
   const both = pairs.flatMap((p) => [p, { ...p, left: p.right, right: p.left }]);
   const names = new Map(columns.map((c) => [c, short(c, width < 520 ? 12 : 22)]));
   const left = margin([...names.values()], width), cell = (width - left - 8) / columns.length;
+  const shade = (p: Pair) => ["var(--privacy)", "var(--surface)", "var(--accent)"][Math.sign(hundredths(p)) + 1]!;
   const clear = (p: Pair) => p.error === null || Math.abs(p.value) > 2 * p.error, written = cell >= 30;
   return drawn({
     style: STYLE, width, height: left + 8 + cell * columns.length, marginLeft: left, marginTop: 8, marginBottom: left, marginRight: 8,
@@ -100,13 +106,13 @@ export function heatMap(pairs: readonly Pair[], columns: readonly string[], widt
     marks: [
       Plot.cell(both, { x: "left", y: "right", fill: "var(--surface)", stroke: "var(--line)", strokeWidth: 0.5 }),
       Plot.cell(both.filter(clear), {
-        x: "left", y: "right", fill: (p: Pair) => (p.value < 0 ? "var(--privacy)" : "var(--accent)"), fillOpacity: (p: Pair) => 0.06 + 0.94 * Math.min(Math.abs(p.value), 1),
+        x: "left", y: "right", fill: shade, fillOpacity: (p: Pair) => 0.06 + 0.94 * Math.min(Math.abs(p.value), 1),
         title: (p: Pair) => `${p.left} × ${p.right}: ${number(p.value)}${p.error === null ? "" : ` ± ${number(2 * p.error)}`}`,
       }),
       written
         ? Plot.text(both, {
           x: "left", y: "right", fontSize: Math.min(11, cell / 3.2),
-          text: (p: Pair) => (clear(p) ? p.value.toFixed(2).replace("-", "−").replace("0.", ".") : "·"),
+          text: (p: Pair) => (clear(p) ? hundredths(p).toFixed(2).replace("-", "−").replace("0.", ".") : "·"),
           fill: (p: Pair) => (clear(p) && Math.abs(p.value) > 0.7 ? "var(--paper)" : "var(--ink)"),
         })
         : null,
@@ -116,7 +122,7 @@ export function heatMap(pairs: readonly Pair[], columns: readonly string[], widt
 
 /** Shares of ρ, one bar per line. */
 export function spendingBars(rows: readonly Spending[], width: number): Svg {
-  const named = rows.map((r, i) => ({ ...r, i, name: short(r.label, width < 520 ? 20 : 46) }));
+  const named = rows.map((r, i) => ({ ...r, i, name: short(r.label, Math.min(Math.floor((width * 0.45 - 16) / 6.6), 46)) }));
   const top = Math.max(...rows.map((r) => r.share), 0.01);
   return drawn({
     style: STYLE, width, height: 14 + named.length * 22, marginLeft: margin(named.map((r) => r.name), width), marginRight: 52, marginTop: 4,

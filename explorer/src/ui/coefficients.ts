@@ -102,6 +102,10 @@ export class CoefficientTable {
   }
 }
 
+export function counted(coefficients: number): string {
+  return `${coefficients} ${coefficients === 1 ? "coefficient" : "coefficients"}`;
+}
+
 function headingsOf(f: Fit, confidence: number): readonly string[] {
   const low = (1 - confidence) / 2;
   return f.covered ? ["", "coef", "estimate", "std err", "sampling", "privacy", "z", "P>|z|", `[${number(low)}`, `${number(1 - low)}]`] : ["", "coef"];
@@ -118,5 +122,5 @@ function textsOf(c: Coefficient, covered: boolean, confidence: number): readonly
 function hiddenNote(f: Fit): string {
   const hidden = f.coefficients.filter((c) => c.estimate === null && !c.notNormal).length;
   const unlike = f.coefficients.some((c) => c.notNormal);
-  return [unlike && NOT_NORMAL, hidden > 0 && `${hidden} of ${f.coefficients.length} coefficients are not identified: the noise hides them.`].filter(Boolean).join(" ");
+  return [unlike && NOT_NORMAL, hidden > 0 && `${hidden} of ${counted(f.coefficients.length)} ${hidden === 1 ? "is not identified: the noise hides it" : "are not identified: the noise hides them"}.`].filter(Boolean).join(" ");
 }

@@ -1,6 +1,6 @@
 /** The questions that can be asked: model, target, features, reference levels. */
 
-import type { Contract } from "../contract";
+import { numberOf, type Contract } from "../contract";
 import type { Model } from "../fit/fit";
 import { fill, h, number } from "./dom";
 import { columnOf, commonLevels, models, retargeted, usable, type State } from "./state";
@@ -91,7 +91,7 @@ function showReferences(contract: Contract, host: HTMLElement, state: Now, chang
   const wanted = new Set(s.features);
   let any = false;
   for (const box of host.querySelectorAll("select")) {
-    const name = box.dataset["column"]!, value = String(s.references[name] ?? 0);
+    const name = box.dataset["column"]!, value = String(numberOf(s.references, name) ?? 0);
     any ||= wanted.has(name);
     if (box.parentElement!.hidden === wanted.has(name)) box.parentElement!.hidden = !wanted.has(name);
     if (box.value !== value) box.value = value;

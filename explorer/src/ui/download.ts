@@ -18,7 +18,7 @@ export function save(name: string, type: string, content: string | Blob): void {
 /** Text for a cell that no spreadsheet takes for a formula. */
 function cell(text: string): string {
   const safe = /^[=+\-@\t\r]/.test(text) ? `'${text}` : text;
-  return /[",\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
+  return /[",;\t\n\r]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe;
 }
 
 export function csv(fit: Fit, confidence: number): string {

@@ -3,7 +3,7 @@
 import type { Contract } from "../contract";
 import { fit, FitError, predicted, type Fit } from "../fit/fit";
 import type { Moments } from "../fit/equations";
-import { CoefficientTable } from "./coefficients";
+import { CoefficientTable, counted } from "./coefficients";
 import { controls } from "./controls";
 import { commandLine, csv, png, python, save, svgText } from "./download";
 import { fill, h, number, percent } from "./dom";
@@ -50,7 +50,7 @@ export function explorer(contract: Contract, moments: Moments): HTMLElement {
     refusal.hidden = found !== null;
     results.hidden = found === null;
     panel.show();
-    status.textContent = found ? `${found.coefficients.length} coefficients, fitted in ${took < 10 ? took.toFixed(1) : Math.round(took)} ms` : "";
+    status.textContent = found ? `${counted(found.coefficients.length)}, fitted in ${took < 10 ? took.toFixed(1) : Math.round(took)} ms` : "";
     status.dataset["milliseconds"] = String(took);
     if (found) show(found);
   };

@@ -1,6 +1,6 @@
 /** A made-up record: one field for each column that the features need. */
 
-import type { Column, Contract } from "../contract";
+import { numberOf, type Column, type Contract } from "../contract";
 import { h, number } from "./dom";
 import { within, type State } from "./state";
 
@@ -17,7 +17,7 @@ export function madeUp(contract: Contract, set: (column: string, value: number) 
     const needed = sources(contract, state);
     for (const f of fields) {
       if (f.element.hidden === needed.has(f.column.name)) f.element.hidden = !f.element.hidden;
-      const value = state.person[f.column.name] ?? 0, text = f.column.kind === "numeric" ? String(Number(value.toPrecision(6))) : String(value);
+      const value = numberOf(state.person, f.column.name) ?? 0, text = f.column.kind === "numeric" ? String(Number(value.toPrecision(6))) : String(value);
       if (document.activeElement !== f.control && f.control.value !== text) f.control.value = text;
     }
   };

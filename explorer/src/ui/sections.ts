@@ -1,6 +1,6 @@
 /** The report: what was released, under which guarantee, what it cost, and what single columns and pairs look like. */
 
-import type { Contract, Distribution, Spending } from "../contract";
+import type { Column, Contract, Distribution, Spending } from "../contract";
 import { bars, heatMap, span, spendingBars } from "./charts";
 import { fitted, h, number, percent, table } from "./dom";
 import { columnOf } from "./state";
@@ -111,7 +111,7 @@ export function columnsSection(c: Contract): HTMLElement | null {
   const many = c.distributions.length > 12, cards = c.distributions.map((d) => card(c, d));
   const rest = cards.slice(12);
   return section("columns", "One column at a time",
-    h("p", {}, "Shares of levels with two standard errors of the noise (black). For numbers: mean (dot) and one standard deviation to each side, ",
+    h("p", {}, "Shares of levels with two standard errors of the noise (thin line). For numbers: mean (dot) and one standard deviation to each side, ",
       "within the declared range; their shape is in the release only where it was made from tables."),
     h("div", { class: "cards" }, ...(many ? cards.slice(0, 12) : cards)),
     many && h("details", {}, h("summary", {}, `${rest.length} more columns`), h("div", { class: "cards" }, ...rest)));
@@ -126,14 +126,35 @@ function card(c: Contract, d: Distribution): HTMLElement {
   const column = columnOf(c, d.column);
   const text = d.mean === null ? "" : `mean ${number(d.mean)}${plusMinus(d.meanError)}${d.spread === null ? "" : `, standard deviation ${number(d.spread)}${plusMinus(d.spreadError)}`}`;
   const ends: [number, number] = column.kind === "numeric" ? [column.low!, column.high!] : boundsOf(c, d.column);
-  if (d.bars && d.bars.length <= 24) return h("div", { class: "card" }, h("h3", {}, d.column), chart(null, `Shares of ${d.column}: ${d.bars.map((b) => `${b.label || "empty"} ${percent(b.share)}`).join(", ")}`, (w) => bars(d, w)), text && h("p", { class: "note" }, text));
   if (d.bars) {
-    const most = { ...d, bars: [...d.bars].sort((a, b) => b.share - a.share).slice(0, 16) };
-    return h("div", { class: "card" }, h("h3", {}, d.column), chart(null, `The most common of ${d.bars.length} levels of ${d.column}: ${most.bars.map((b) => `${b.label} ${percent(b.share)}`).join(", ")}`, (w) => bars(most, w)),
-      h("p", { class: "note" }, `The 16 most common of ${d.bars.length}. ${text}`));
+    const shown = shownBars(column, d.bars), of = { ...d, bars: shown.bars }, words = of.bars.map((b) => `${b.label || "empty"} ${percent(b.share)}`).join(", ");
+    const note = [shown.note, text].filter(Boolean).join(" ");
+    return h("div", { class: "card" }, h("h3", {}, d.column), chart(null, `Shares of ${d.column}: ${words}. ${shown.note}`.trim(), (w) => bars(of, w)), note && h("p", { class: "note" }, note));
   }
   if (d.mean === null) return h("div", { class: "card" }, h("h3", {}, d.column), h("p", { class: "note" }, "Encoded by vectors; its levels are not told apart."));
   return h("div", { class: "card" }, h("h3", {}, d.column), chart(null, `${d.column}: ${text}`, (w) => span(d, ends[0], ends[1], w)), h("p", { class: "note" }, text));
+}
+
+type Bars = NonNullable<Distribution["bars"]>;
+
+/** The bars to draw: levels that have an order keep it, neighbours put together where they are many; of other levels the most common. */
+function shownBars(column: Column, all: Bars): { readonly bars: Bars; readonly note: string } {
+  if (column.kind === "numeric" || column.kind === "ordinal") {
+    const least = Math.ceil(all.length / 40), even = Array.from({ length: least }, (_, i) => least + i).find((size) => all.length % size === 0), size = even ?? least;
+    if (size === 1) return { bars: all, note: "" };
+    const groups = Array.from({ length: Math.ceil(all.length / size) }, (_, i) => all.slice(i * size, (i + 1) * size));
+    return { bars: groups.map(together), note: `${size} neighbours of ${all.length} in each bar${even ? "" : ", fewer in the last"}.` };
+  }
+  if (all.length <= 24) return { bars: all, note: "" };
+  return { bars: [...all].sort((a, b) => b.share - a.share).slice(0, 16), note: `The 16 most common of ${all.length}.` };
+}
+
+/** Neighbours as one bar: shares add up, and so do the variances of their noise. */
+function together(group: Bars): Bars[number] {
+  const first = group[0]!.label, last = group[group.length - 1]!.label, bins = first.startsWith("[") && first.includes(", ") && last.includes(", ");
+  const label = group.length === 1 ? first : bins ? `${first.split(", ")[0]}, ${last.split(", ")[1]}` : `${first} to ${last}`;
+  const error = group.some((b) => b.error === null) ? null : Math.hypot(...group.map((b) => b.error!));
+  return { label, share: group.reduce((sum, b) => sum + b.share, 0), error };
 }
 
 /** Ends of a scalar that has levels. */

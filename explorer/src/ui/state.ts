@@ -1,6 +1,6 @@
 /** What is being asked, and its way into the address and back. */
 
-import type { Column, Contract } from "../contract";
+import { numberOf, type ByColumn, type Column, type Contract } from "../contract";
 import { modelsFor, type Model, type Person } from "../fit/fit";
 
 export interface State {
@@ -9,7 +9,7 @@ export interface State {
   readonly level: number;
   readonly features: readonly string[];
   readonly intercept: boolean;
-  readonly references: Readonly<Record<string, number>>;
+  readonly references: ByColumn;
   readonly confidence: number;
   readonly person: Person;
 }
@@ -45,13 +45,12 @@ export function retargeted(contract: Contract, state: State, target: string): St
 }
 
 /** The most common level of each column that is measured against one. */
-export function commonLevels(contract: Contract): Readonly<Record<string, number>> {
-  const out: Record<string, number> = {};
-  for (const d of contract.distributions) {
+export function commonLevels(contract: Contract): ByColumn {
+  const against = new Set(contract.blocks.filter((b) => b.contrast === "first" && b.table).map((b) => b.column));
+  return Object.fromEntries(contract.distributions.filter((d) => against.has(d.column)).map((d) => {
     const shares = d.bars?.map((b) => b.share) ?? [];
-    if (contract.blocks.some((b) => b.column === d.column && b.contrast === "first" && b.table)) out[d.column] = shares.indexOf(Math.max(...shares));
-  }
-  return out;
+    return [d.column, shares.indexOf(Math.max(...shares))];
+  }));
 }
 
 /** Numbers in the middle of their range, levels at their first. */
@@ -67,7 +66,7 @@ export function written(contract: Contract, state: State): string {
   if (!state.intercept) out.set("intercept", "no");
   if (state.confidence !== start.confidence) out.set("confidence", String(state.confidence));
   for (const [column, level] of Object.entries(state.references)) if (level) out.set(`against.${column}`, String(level));
-  for (const [column, value] of Object.entries(state.person)) if (value !== start.person[column]) out.set(`at.${column}`, String(value));
+  for (const [column, value] of Object.entries(state.person)) if (value !== numberOf(start.person, column)) out.set(`at.${column}`, String(value));
   return out.toString();
 }
 
@@ -83,14 +82,14 @@ export function parsed(contract: Contract, fragment: string): State {
     state = { ...state, features: names.filter((n) => n !== state.target && wanted.has(n)) };
   }
   const confidence = Number(given.get("confidence")), of = Number(given.get("of"));
-  const references: Record<string, number> = {}, person: Record<string, number> = { ...state.person };
+  const references = new Map<string, number>(), person = new Map(Object.entries(state.person));
   for (const c of contract.columns) {
     const against = Number(given.get(`against.${c.name}`)), at = given.get(`at.${c.name}`);
-    if (Number.isInteger(against) && against > 0 && against < c.labels.length) references[c.name] = against;
-    if (at !== null && Number.isFinite(Number(at))) person[c.name] = within(c, Number(at));
+    if (Number.isInteger(against) && against > 0 && against < c.labels.length) references.set(c.name, against);
+    if (at !== null && Number.isFinite(Number(at))) person.set(c.name, within(c, Number(at)));
   }
   return {
-    ...state, references, person,
+    ...state, references: Object.fromEntries(references), person: Object.fromEntries(person),
     level: Number.isInteger(of) && of > 0 && of < columnOf(contract, state.target).labels.length ? of : 0,
     intercept: given.get("intercept") !== "no",
     confidence: confidence > 0 && confidence < 1 ? confidence : state.confidence,
@@ -105,13 +104,13 @@ export function within(c: Column, value: number): number {
 
 /** A record with its derived columns worked out from their sources. */
 export function completed(contract: Contract, person: Person): Person {
-  const out: Record<string, number> = { ...person }, by = new Map(contract.columns.map((c) => [c.name, c]));
+  const out = new Map(Object.entries(person)), by = new Map(contract.columns.map((c) => [c.name, c]));
   for (const c of contract.columns) {
     if (!c.derived) continue;
-    const [a, b] = c.derived.of.map((name) => person[name] ?? 0), second = by.get(c.derived.of[1] ?? "");
-    if (c.derived.function === "log1p") out[c.name] = Math.log1p(a!);
-    else if (c.derived.function === "square") out[c.name] = a! * a!;
-    else out[c.name] = c.kind === "numeric" ? a! * b! : a! * (second?.labels.length ?? 1) + b!;
+    const [a, b] = c.derived.of.map((name) => numberOf(person, name) ?? 0), second = by.get(c.derived.of[1] ?? "");
+    if (c.derived.function === "log1p") out.set(c.name, Math.log1p(a!));
+    else if (c.derived.function === "square") out.set(c.name, a! * a!);
+    else out.set(c.name, c.kind === "numeric" ? a! * b! : a! * (second?.labels.length ?? 1) + b!);
   }
-  return out;
+  return Object.fromEntries(out);
 }
