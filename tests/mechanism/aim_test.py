@@ -207,7 +207,17 @@ def test_a_declared_target_gets_more_of_the_budget() -> None:
 
 
 @pytest.mark.parametrize(
-    "weights", [{}, {("a", "b"): 0.0}, {("a", "b", "c"): 1.0}, {(): 1.0}, {("a",): math.inf}, {("a", "a"): 1.0}]
+    "weights",
+    [
+        {},
+        {("a", "b"): 0.0},
+        {("a", "b", "c"): 1.0},
+        {(): 1.0},
+        {("a",): math.inf},
+        {("a", "a"): 1.0},
+        {("a",): 1e308},
+        {("a",): "3"},
+    ],
 )
 def test_a_workload_is_checked(weights: dict[tuple[str, ...], float]) -> None:
     with pytest.raises(ValueError, match="workload"):

@@ -142,6 +142,26 @@ def test_select_charges_before_it_draws_and_refuses_what_is_not_covered():
     assert len(noise.drawn) == 1
 
 
+@pytest.mark.parametrize(
+    "weights", [(np.inf, 1, 1), (np.nan, 1, 1), (1, -1, 1), (1, -1e9, 1), (0, 0, 0)], ids=["inf", "nan", "-1", "-1e9", "all 0"]
+)
+def test_weights_that_would_move_scores_beyond_the_sensitivity_draw_nothing_and_cost_nothing(weights):
+    noise = Recorder()
+    v = vault(noise=noise, blocks=tables())
+    with pytest.raises(ValueError, match="weights of a selection must be at least 0, finite and not all 0"):
+        v.select(candidates(np.zeros((3, 2)), weights), 0.2)
+    assert (noise.drawn, v.remaining) == ([], 1)
+
+
+@pytest.mark.parametrize("size", [5e-324, 1e-308, 1e308])
+def test_weights_of_any_size_stay_within_the_sensitivity(size):
+    noise = Recorder()
+    vault(noise=noise, blocks=tables()).select(candidates(np.zeros((3, 2)), (size, size, 0)), 1.0)
+    exact = np.array([[1, 0], [0, 2], [0, 1]])
+    expected = [WEIGHT_GRID * SCORE_GRID * n for n in (exact.sum(), exact.sum(), 0)]
+    assert noise.drawn[0][1].tolist() == expected
+
+
 def test_scores_are_weighted_distances_less_penalties():
     noise = Recorder()
     estimate = np.array([[1, 1], [1, 1], [0, 0]])

@@ -40,6 +40,9 @@ SHARE = 0.9
 TARGET_WEIGHT = 10.0
 """Weight of the pairs of a declared target, against 1 of any other pair."""
 
+HEAVIEST = 1e100
+"""Largest weight of a marginal: sums of weights stay finite."""
+
 MODEL_SIZE = 200.0
 """MB that the graphical model may take at the end, as in the paper."""
 
@@ -94,8 +97,12 @@ class Workload:
         if not self.weights:
             raise ValueError("workload must name at least one marginal, got none; Workload.pairs(domain) is all pairs.")
         for clique, weight in self.weights.items():
-            if not (0 < weight < math.inf and 1 <= len(clique) <= 2 and len({*clique}) == len(clique)):
-                raise ValueError(f"workload must give one or two attributes a positive weight, got {clique}: {weight}.")
+            given: Any = weight
+            positive = isinstance(given, Real) and 0 < float(given) <= HEAVIEST
+            if not (positive and 1 <= len(clique) <= 2 and len({*clique}) == len(clique)):
+                raise ValueError(
+                    f"workload must give one or two attributes a weight over 0, up to {HEAVIEST:g}, got {clique}: {weight!r}."
+                )
 
     @classmethod
     def pairs(cls, domain: Domain) -> Workload:

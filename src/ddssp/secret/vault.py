@@ -57,8 +57,11 @@ class Vault(Secret):
         return [answer for together, scale in _alike(queries, scales) for answer in self._draw(together, scale)]
 
     def select(self, candidates: Discrepancy, epsilon: float) -> int:
+        most = float(candidates.weights.max())
+        if not ((candidates.weights >= 0).all() and 0 < most < math.inf):
+            raise ValueError(f"weights of a selection must be at least 0, finite and not all 0, got {candidates.weights}.")
         self._debit(selection_rho(epsilon))
-        weights = np.rint(candidates.weights * (WEIGHT_GRID / candidates.weights.max())).astype(np.int64)
+        weights = np.rint(candidates.weights / most * WEIGHT_GRID).astype(np.int64)
         penalties = np.rint(candidates.penalties * SCORE_GRID).astype(np.int64)
         # One record moves a distance by at most SCORE_GRID steps, and nothing is rounded after it. Python's integers are exact.
         scores = weights.astype(object) * (self._distances(candidates) - penalties)
