@@ -104,6 +104,7 @@ class Equations:
 
     def solution(self, how: Shrinkage) -> Array:
         """β, shrunken as asked; empirical Bayes needs the variance of the moments' noise. For columns: `interval.solved`."""
+        assert how is not Shrinkage.COLUMNS
         variance = self.moments.doubt
         if how is Shrinkage.EMPIRICAL_BAYES and variance is not None:
             squares = self.basis**2

@@ -198,6 +198,7 @@ class Inference:
 
 def solved(equations: Equations, how: Shrinkage) -> Array:
     """β, shrunken as asked."""
-    if how is Shrinkage.COLUMNS and equations.noise is not None:
-        return Inference(equations=equations, noise=equations.noise).shrunken
-    return equations.solution(how)
+    if how is not Shrinkage.COLUMNS:
+        return equations.solution(how)
+    assert equations.noise is not None
+    return Inference(equations=equations, noise=equations.noise).shrunken

@@ -143,7 +143,7 @@ def linear(
     constant = 0.0 if intercept else block.centre / block.half
     e = equations(moments, target, features=features, intercept=intercept, response=(np.ones(1), constant), noise=noise)
     how, known = e.shrinkage(shrinkage, linear=True), None if e.noise is None else Inference(equations=e, noise=e.noise)
-    beta = known.shrunken if known is not None and how is Shrinkage.COLUMNS else e.solution(how)
+    beta = known.shrunken if known and how is Shrinkage.COLUMNS else e.solution(how)
     return LinearFit(
         target=target,
         theta=e.theta(beta) - e.response[e.features],
