@@ -89,6 +89,7 @@ def plan(
     dataset: str | None = None,
     unit: str | None = None,
     max_rows: int | None = None,
+    exact_only: bool = False,
 ) -> Plan:
     """A checked plan; touches no data and spends nothing."""
     schema = schema if isinstance(schema, Schema) else Schema.load(schema)
@@ -103,7 +104,7 @@ def plan(
         raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}.")
     if target is not None and target not in schema.resolved:
         raise ValueError(f"target must be a column of the schema, got {target!r}; it has {', '.join(schema.resolved)}.")
-    chosen = _chosen(mechanism, schema, target, model)
+    chosen = _chosen(mechanism, schema, target, model, exact_only)
     out = Plan(
         schema=schema,
         budget=Budget(epsilon=epsilon, delta=delta),
@@ -118,7 +119,7 @@ def plan(
     return out
 
 
-def _chosen(mechanism: str, schema: Schema, target: str | None, model: str) -> Mechanism:
+def _chosen(mechanism: str, schema: Schema, target: str | None, model: str, exact_only: bool) -> Mechanism:
     """The mechanism by name; `auto` is `task` for a declared target that one regression can explain, else `moments`.
 
     Columns encoded by vectors are beyond `task`, so there `auto` takes `moments`, which answers either model. Chosen by the
@@ -141,7 +142,7 @@ def _chosen(mechanism: str, schema: Schema, target: str | None, model: str) -> M
         )
     if not _plain(schema):
         raise ValueError("mechanism task cannot encode columns by vectors; use moments.")
-    return TaskMechanism(target=target, link=link)
+    return TaskMechanism(target=target, link=link, exact_only=exact_only)
 
 
 def _link(schema: Schema, target: str, model: str) -> Link | None:
@@ -191,6 +192,7 @@ def release(
     dataset: str | None = None,
     unit: str | None = None,
     max_rows: int | None = None,
+    exact_only: bool = False,
     progress: Progress | None = None,
     engine: Engine | None = None,
 ) -> Release:
@@ -210,6 +212,7 @@ def release(
         model: what `task` fits: linear, logistic, or by the target's levels.
         unit, max_rows: the column that names the person, and how many of a person's rows count; the guarantee is then for
             adding or removing a person.
+        exact_only: every number drawn on integers alone: a logistic `task` then does without its perturbed objective.
         inference, model_size: how `aim` estimates all marginals (auto, pgm or tree), and the MB its graphical model may take.
 
     >>> s = Schema(columns={"x": {"kind": "numeric", "low": 0, "high": 1}, "y": {"kind": "boolean"}})
@@ -229,6 +232,7 @@ def release(
         dataset=dataset,
         unit=unit,
         max_rows=max_rows,
+        exact_only=exact_only,
     )
     return curate(data, made, progress=progress, engine=engine)
 

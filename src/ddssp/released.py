@@ -152,7 +152,9 @@ class Release(Fits):
             "unit": self.schema.unit,
             "schema": self.schema.to_dict(),
             "ledger": self.entry,
-        } | ({} if self.contribution is None else {"contribution": asdict(self.contribution)})
+            **({} if self.fitted is None or not self.fitted.perturbed else {"perturbed": True}),
+            **({} if self.contribution is None else {"contribution": asdict(self.contribution)}),
+        }
 
 
 class ExistsError(ReleaseError):
@@ -329,4 +331,5 @@ def _fits(fitted: Fitted, release: Release) -> bool:
 def _fitted(manifest: dict[str, Any], arrays: dict[str, NDArray[np.float64]]) -> Fitted | None:
     if "theta.npy" not in arrays:
         return None
-    return Fitted(target=str(manifest["target"]), link=Link(manifest["link"]), theta=arrays["theta.npy"])
+    perturbed = manifest.get("perturbed") is True
+    return Fitted(target=str(manifest["target"]), link=Link(manifest["link"]), theta=arrays["theta.npy"], perturbed=perturbed)

@@ -129,6 +129,10 @@ class Transcript:
         question = ("residuals", asked.working.theta.tolist(), asked.clip, asked.sigmas, asked.edges, asked.sigma_bins)
         return self._pass(question, lambda: self._behind.residuals(asked))
 
+    def minimise(self, asked):
+        question = ("minimise", asked.anchor.tolist(), asked.ridge.tolist(), asked.sigmas, asked.sigma_steps, asked.total)
+        return self._pass(question, lambda: self._behind.minimise(asked))
+
 
 def _named(query: Query) -> tuple[Any, ...]:
     return query.clique, query.shape, query.form

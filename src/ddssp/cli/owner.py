@@ -48,6 +48,7 @@ def release(
     dataset: Annotated[str | None, typer.Option(help="Name in the ledger; default: the schema's name.")] = None,
     unit: Annotated[str | None, typer.Option(help="Column that names the person; protects people, not rows.")] = None,
     max_rows: Annotated[int | None, typer.Option(help="How many rows of each person count, with --unit.")] = None,
+    exact_only: Annotated[bool, typer.Option("--exact-only", help="No floating point between rows and noise.")] = False,
     sign: Annotated[Path | None, typer.Option(help="Private key (Ed25519, PEM); writes OUTPUT.sig beside the release.")] = None,
     engine: Annotated[str, typer.Option(help="Who reads the rows: arrow, duckdb, spark, auto.")] = "auto",
     master: Annotated[str | None, typer.Option(help="Where Spark runs: local[*], spark://host:port.")] = None,
@@ -80,6 +81,7 @@ def release(
         dataset=dataset,
         unit=unit,
         max_rows=max_rows,
+        exact_only=exact_only,
     )
     if dataset is not None and ledger is None:
         raise ValueError(f"dataset is a name in a ledger, got {dataset!r} without one; add --ledger, or leave --dataset out.")
@@ -116,6 +118,7 @@ def _summary(
 
     return {
         "mechanism": plan.mechanism.name,
+        "perturbed": plan.mechanism.perturbed,
         "epsilon": plan.budget.epsilon,
         "delta": plan.budget.delta,
         "rho": float(plan.budget.rho),
@@ -236,9 +239,10 @@ def _is_within(output: Path, given: Path) -> bool:
 
 
 def _spend(plan: Plan) -> str:
+    perturbed = " (it may end with a perturbed objective)" if plan.mechanism.perturbed else ""
     return (
         f"ε = {plan.budget.epsilon:g} at δ = {plan.budget.delta:g} (ρ = {float(plan.budget.rho):.6g}) "
-        f"on {plan.mechanism.name}; protects each {plan.schema.unit} ({_neighbours(plan)})"
+        f"on {plan.mechanism.name}{perturbed}; protects each {plan.schema.unit} ({_neighbours(plan)})"
     )
 
 

@@ -20,11 +20,15 @@ Progress = Callable[[str, float], None]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Fitted:
-    """A regression that the mechanism itself made: coefficients of the centred encoding without the target, intercept first."""
+    """A regression that the mechanism itself made: coefficients of the centred encoding without the target, intercept first.
+
+    `perturbed` says that they are the minimiser of a perturbed objective, found in floating point (docs/objective.md).
+    """
 
     target: str
     link: Link
     theta: NDArray[np.float64]
+    perturbed: bool = False
 
     @property
     def model(self) -> str:
@@ -46,7 +50,12 @@ class Mechanism(Protocol):
 
     @property
     def passes(self) -> int:
-        """How often the rows are read again after they were counted."""
+        """How often the rows are read again after they were counted, roughly."""
+        ...
+
+    @property
+    def perturbed(self) -> bool:
+        """Whether it may minimise a perturbed objective, the one draw whose proof rests on floating point as well."""
         ...
 
     def counted(self, schema: Schema) -> Encoding:

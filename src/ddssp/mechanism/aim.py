@@ -182,6 +182,10 @@ class AIM:
     def passes(self) -> int:
         return 0
 
+    @property
+    def perturbed(self) -> bool:
+        return False
+
     def counted(self, schema: Schema) -> Encoding:
         domain = schema.domain()
         if self.workload is not None:

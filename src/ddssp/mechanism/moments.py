@@ -85,6 +85,7 @@ class MomentsMechanism:
     target: str | None = None
     name: ClassVar[str] = "moments"
     passes: ClassVar[int] = 0
+    perturbed: ClassVar[bool] = False
 
     def counted(self, schema: Schema) -> Encoding:
         return Encoding.centred(schema)

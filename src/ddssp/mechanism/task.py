@@ -33,14 +33,24 @@ from ddssp.marginal import Measurement
 from ddssp.mechanism import Fitted, Outcome, Progress
 from ddssp.mechanism.clip import EDGES, next_clip
 from ddssp.mechanism.moments import SLACK, measured
+from ddssp.mechanism.objective import objective
 from ddssp.privacy.curator import Curator, Form, Link, Query, Residuals, Working
 from ddssp.schema import Schema
 
 Array = NDArray[np.float64]
 
-ROUNDS = 16
 FIRST = 0.10
 """Share of the budget for first moments."""
+
+ROUNDS = {Link.IDENTITY: 16, Link.LOGIT: 24}
+"""Curvature that changes on the way takes more of them."""
+
+BEFORE_LAST, LAST, QUIET = 12, 0.5, 0.004
+"""Rounds before a perturbed objective, its share of the budget, and the noise below which a logistic task takes it."""
+
+CUT, LEAST_CLIP = 1.8, 0.6
+"""A logistic residual counts up to 1 − CUT √noise, and no less than LEAST_CLIP: the louder the noise, the less it must grow
+with the few records that are predicted worst."""
 
 BINS = 0.03
 """Share of a round for the residual histogram."""
@@ -57,18 +67,31 @@ BEND = 0.3
 CENTRE = {Link.IDENTITY: 1.0, Link.LOGIT: 8.0}
 """The score at the features' mean is no further from 0: that of a target in [−1, 1], or of a chance of 1 in 3,000."""
 
+LEVEL = 0.1
+"""Variance of the intercept after the rounds, for the last draw."""
+
 UNSEEN = 0.1
 """Share of the smallest noticeable effect that every block is credited with when budget is divided."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class TaskMechanism:
-    """A regression of `target` on all other columns: least squares, or logistic for two levels."""
+    """A regression of `target` on all other columns: least squares, or logistic for two levels.
+
+    Args:
+        exact_only: rounds alone, and no perturbed objective at the end of a logistic regression.
+    """
 
     target: str
     link: Link
+    exact_only: bool = False
     name: ClassVar[str] = "task"
-    passes: ClassVar[int] = ROUNDS
+    passes: ClassVar[int] = 16
+
+    @property
+    def perturbed(self) -> bool:
+        """Whether it may end with a perturbed objective; it does where the noise is low."""
+        return self.link is Link.LOGIT and not self.exact_only
 
     def counted(self, schema: Schema) -> Encoding:
         return Encoding.centred(schema)
@@ -77,13 +100,17 @@ class TaskMechanism:
         rho = float(curator.remaining)
         problem = Problem(encoding=self.counted(schema), target=self.target, link=self.link)
         progress("first moments", 0.0)
-        state = first(curator, problem, FIRST * rho)
-        for r in range(ROUNDS):
-            progress(f"round {r + 1} of {ROUNDS}", FIRST + (1 - FIRST) * r / ROUNDS)
-            left = float(curator.remaining)
-            state = round_of(curator, problem, state, left / (ROUNDS - r), number=r)
-        theta = np.r_[state.centre - state.geometry.offset @ state.belief.theta, state.belief.theta]
-        return Outcome(measurements=tuple(state.known.values()), fitted=Fitted(target=self.target, link=self.link, theta=theta))
+        state = first(curator, problem, FIRST * rho, rho)
+        perturbed = self.perturbed and problem.noise(state.geometry.total, rho) < QUIET
+        rounds, kept = (BEFORE_LAST, LAST) if perturbed else (ROUNDS[self.link], 0.0)
+        for r in range(rounds):
+            progress(f"round {r + 1} of {rounds}", FIRST + (1 - kept - FIRST) * r / rounds)
+            state = round_of(curator, problem, state, (float(curator.remaining) - kept * rho) / (rounds - r), number=r)
+        if perturbed:
+            progress("last draw", 1 - kept)
+        theta = last(curator, problem, state) if perturbed else state.theta
+        fitted = Fitted(target=self.target, link=self.link, theta=theta, perturbed=perturbed)
+        return Outcome(measurements=tuple(state.known.values()), fitted=fitted)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -106,6 +133,11 @@ class Problem:
     def kappa(self) -> Array:
         """κ of the intercept and of every block."""
         return np.array([1.0, *(b.kappa for b in self.blocks)])
+
+    def noise(self, total: float, rho: float) -> float:
+        """Of one gradient with all of ρ, over all its coordinates, per record."""
+        width = 1 + sum(b.rows for b in self.blocks)
+        return float(np.sqrt(self.kappa.sum() * width / (2 * rho)) / total)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,13 +163,18 @@ class State:
     squares: tuple[float, ...] = ()
 
     @property
+    def theta(self) -> Array:
+        """Coefficients of the encoding, the intercept first."""
+        return np.asarray(np.r_[self.centre - self.geometry.offset @ self.belief.theta, self.belief.theta])
+
+    @property
     def weight(self) -> float:
         """Curvature of the loss in the intercept's direction."""
         return self.geometry.total * self.curvature
 
 
-def first(curator: Curator, problem: Problem, rho: float) -> State:
-    """The state before any gradient: n̂, first moments and squares, all with one σ."""
+def first(curator: Curator, problem: Problem, rho: float, whole: float) -> State:
+    """The state before any gradient: n̂, first moments and squares, all with one σ, for ρ of the `whole` budget."""
     constant, rest = problem.constant, problem.encoding.blocks[1:]
     asked = [Query(left=constant, right=b) for b in (constant, *rest)]
     asked += [Query(left=b, right=b, form=Form.SQUARE) for b in rest if b.is_scalar and len(b.squares) > 1]
@@ -149,7 +186,8 @@ def first(curator: Curator, problem: Problem, rho: float) -> State:
     spread = float(np.clip((1.0 if square is None else square.values[0, 0] / g.total + 0.5) - mean**2, 0.002, 1))
     if problem.link is Link.LOGIT:
         chance = min(max((1 + mean) / 2, 0.01), 0.99)
-        centre, clip, curvature, scale = float(np.log(chance / (1 - chance))), 1.0, chance * (1 - chance), 1.0
+        centre, curvature, scale = float(np.log(chance / (1 - chance))), chance * (1 - chance), 1.0
+        clip = max(1 - CUT * float(np.sqrt(problem.noise(g.total, whole))), LEAST_CLIP)
     else:
         centre, clip, curvature, scale = mean, min(2.5 * float(np.sqrt(spread)), 2.0), 1.0, spread
     prior = scale / (max(len(problem.blocks), 1) * g.reach)
@@ -187,12 +225,26 @@ def round_of(curator: Curator, problem: Problem, state: State, rho: float, *, nu
     return replace(state, centre=_centre(problem, state))
 
 
+def last(curator: Curator, problem: Problem, state: State) -> Array:
+    """θ of a perturbed objective around what the rounds found, for all that is left."""
+    g = state.geometry
+    asked = objective(
+        (problem.constant, *problem.blocks),
+        problem.encoding.block(problem.target),
+        anchor=state.theta,
+        variance=np.r_[LEVEL, np.where(g.live, np.maximum(state.belief.variance, 1e-12), 1e-6)],
+        curvature=state.weight * np.r_[1.0, np.maximum(g.variance, 1e-9)],
+        total=g.total,
+        rho=float(curator.remaining),
+    )
+    return curator.minimise(asked)
+
+
 def _working(problem: Problem, state: State) -> Working:
-    theta = state.belief.theta
     return Working(
         features=(problem.constant, *problem.blocks),
         target=problem.encoding.block(problem.target),
-        theta=np.r_[state.centre - state.geometry.offset @ theta, theta],
+        theta=state.theta,
         link=problem.link,
     )
 

@@ -88,6 +88,25 @@ def gaussian_rho(squared_sensitivity: Fraction | int, sigma: float) -> Fraction:
     return Fraction(math.ceil(exact * GRID), GRID)
 
 
+REACH = Fraction(3, 2)
+"""The largest sup z'Λ⁻¹z of a perturbed objective, in units of μ = sup √(z'Σ⁻¹z)."""
+
+
+def objective_rho(squared_mu: Fraction, reach: Fraction, width: int) -> Fraction:
+    """ρ of the minimiser of a perturbed logistic objective with `width` coefficients, rounded up (docs/objective.md).
+
+    Hardly more than the μ²/2 of one Gaussian draw: the ridge is free up to REACH, but for 1/140; 2⁻⁴⁰ for each coefficient is
+    for drawing b on a lattice.
+    """
+    if not 0 < reach**2 <= REACH**2 * squared_mu:
+        raise ValueError(
+            f"the ridge of a perturbed objective must keep sup z'Λ⁻¹z above 0 and below {float(REACH):g} μ, "
+            f"got {float(reach):.6g} with μ² = {float(squared_mu):.6g}."
+        )
+    exact = squared_mu / 2 * Fraction(141, 140) + width * Fraction(1, 2**40)
+    return Fraction(math.ceil(exact * GRID), GRID)
+
+
 def selection_rho(epsilon: float) -> Fraction:
     """ρ = ε²/8 of one exponential-mechanism choice, rounded up to the grid."""
     if not (epsilon > 0 and math.isfinite(epsilon)):

@@ -121,6 +121,86 @@ class Residuals:
             raise ValueError(f"clip must lie between {1 / LARGEST:g} and {LARGEST:g}, got {self.clip:g}.")
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Objective:
+    """A logistic fit whose objective is perturbed (docs/objective.md):
+
+        θ = argmin Σ log(1 + exp(−y z'θ)) + ½ (θ − θ₀)'Λ(θ − θ₀) + b'θ,    b ~ N(0, σ_j²) in block j
+
+    found up to an error of `slack` in each derivative, and told on a lattice around θ₀ whose noise hides that error.
+
+    Args:
+        anchor: θ₀, "P"; `ridge` is the diagonal of Λ, "P".
+        sigmas: of b, one per block; `sigma_steps` of the answer, in steps of its lattice.
+        total: records, roughly; the solver's error is proportional to it.
+    """
+
+    features: tuple[Block, ...]
+    target: Block
+    anchor: NDArray[np.float64]
+    ridge: NDArray[np.float64]
+    sigmas: tuple[float, ...]
+    sigma_steps: float
+    total: float
+
+    def __post_init__(self) -> None:
+        if not np.all((self.ridge >= 1 / LARGEST_RIDGE) & (self.ridge <= LARGEST_RIDGE)):
+            raise ValueError(f"ridge must lie between {1 / LARGEST_RIDGE:g} and {LARGEST_RIDGE:g}.")
+        if not np.all(np.abs(self.anchor) <= LARGEST):
+            raise ValueError(f"anchor must be finite and at most {LARGEST:g} in size; a fit that runs away ends here.")
+        if not 1 <= self.total <= 1e15:
+            raise ValueError(f"total must lie between 1 and 1e15, got {self.total:g}.")
+
+    @property
+    def squared_mu(self) -> Fraction:
+        """Largest z'Σ⁻¹z of a record, exact."""
+        kappas = (Fraction(b.bound, b.denominator**2) for b in self.features)
+        return sum((k / Fraction(s) ** 2 for k, s in zip(kappas, self.sigmas, strict=True)), Fraction(0))
+
+    @property
+    def reach(self) -> Fraction:
+        """Largest z'Λ⁻¹z of a record, rounded up."""
+        ends = np.cumsum([0, *(b.rows for b in self.features)])
+        parts = (_reach(b, 1 / self.ridge[i:j]) for b, i, j in zip(self.features, ends[:-1], ends[1:], strict=True))
+        return Fraction(sum(parts) * (1 + 1e-9))
+
+    @property
+    def scales(self) -> NDArray[np.float64]:
+        """σ of each coordinate of b, "P"."""
+        return np.repeat(self.sigmas, [b.rows for b in self.features])
+
+    @property
+    def slack(self) -> NDArray[np.float64]:
+        """Largest error of each derivative at the θ that is found, "P"."""
+        return np.asarray((self.total + self.scales) * SLACK)
+
+    @property
+    def steps(self) -> NDArray[np.float64]:
+        """Steps of the answer's lattice, "P": in Λ's norm a quarter of the error over √P."""
+        radius = np.sqrt(np.sum(self.slack**2 / self.ridge))
+        return np.asarray(radius / (4 * np.sqrt(len(self.ridge) * self.ridge)))
+
+    @property
+    def squared_steps(self) -> int:
+        """Squared distance, in steps, that two solvers' answers with the same θ may have: (2 · 4 + 1)² P, rounded up."""
+        return 82 * len(self.ridge)
+
+
+def _reach(block: Block, inverse: NDArray[np.float64]) -> float:
+    """Largest z_[j]'Λ⁻¹z_[j]; of a centred one-hot block Σ/m² and (1 − 2/m) more for the level itself."""
+    if block.is_scalar:
+        return float(block.kappa * inverse[0])
+    m = block.rows
+    return float(inverse.sum() / m**2 + (1 - 2 / m) * inverse.max()) if m > 1 else 0.0
+
+
+SLACK = 2.0**-33
+"""What a record may add to the error of a derivative: many times more than the solver's own, since the number of records is
+known by a noisy count only."""
+
+LARGEST_RIDGE = 1e15
+"""The ridge of a coordinate is no larger, and no smaller than its inverse."""
+
 LARGEST = 1e9
 """Coefficients at which residuals are taken are no larger, and clips neither; nor are clips smaller than its inverse."""
 
@@ -144,4 +224,8 @@ class Curator(Protocol):
 
     def residuals(self, asked: Residuals) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
         """Noisy gradient blocks and residual histogram; costs Σ_j c² κ_j / 2σ_j² + 1 / 2σ_bins²."""
+        ...
+
+    def minimise(self, asked: Objective) -> NDArray[np.float64]:
+        """Coefficients of a perturbed objective, "P"; costs hardly more than Σ_j κ_j / 2σ_j² (docs/objective.md)."""
         ...

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,11 @@ _CHANCE = 1 / (1 + np.exp(-_SCORES))
 Chunk = dict[str, NDArray[np.int32]]
 """Column → level codes, or numerators of a continuous column."""
 
+Summing = Callable[[Iterable[Chunk]], Iterator[NDArray[np.int64]]]
+"""What one pass adds up: vectors, at least one, whose first entry is the number of records."""
+
+LOST = "nothing was released, and what was reserved stays spent."
+
 
 class Rows(Secret):
     """Coded rows, pass by pass.
@@ -60,28 +66,34 @@ class Rows(Secret):
         self._cache: list[Chunk] | None = None
 
     def answer(self, asked: Residuals) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
-        """Exact integer gradient numerators per block, and the residual histogram.
+        """Exact integer gradient numerators per block, and the residual histogram."""
+        total, features = self.total(partial(sums, asked=asked)), asked.working.features
+        ends = np.cumsum([1, *map(entries, features)])
+        gradient = [_projected(b, total[i:j]) for b, i, j in zip(features, ends[:-1], ends[1:], strict=True)]
+        return gradient, total[ends[-1] :].astype(np.int64)
+
+    def total(self, summing: Summing) -> NDArray[Any]:
+        """The sum of all vectors of one pass; the first entry of each is the number of its records.
 
         A failure is told by its type alone, since its message might quote a cell.
         """
         try:
-            return self._answer(asked)
+            return self._total(summing)
         except DataError as error:
             why = str(error).rstrip(".")
         except Exception as error:
             why = f"the rows could not be read again ({type(error).__name__})"
-        raise DataError(f"{why}; nothing was released, and what was reserved stays spent.")
+        raise DataError(f"{why}; {LOST}")
 
-    def _answer(self, asked: Residuals) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
-        vectors = sums(self._chunks(), asked) if self._folded is None else self._folded(Pass(coding=self._coding, asked=asked))
-        features, exact = asked.working.features, object if self._records >= WIDE else np.int64
+    def _total(self, summing: Summing) -> NDArray[Any]:
+        elsewhere = Pass(coding=self._coding, summing=summing)
+        vectors = summing(self._chunks()) if self._folded is None else self._folded(elsewhere)
+        exact = object if self._records >= WIDE else np.int64
         total = sum((v.astype(exact) for v in vectors), np.zeros(1, exact))
         if total[0] != self._records:
             self._cache = None
             raise DataError(f"{CHANGED}.")
-        ends = np.cumsum([1, *map(_entries, features)])
-        gradient = [_projected(b, total[i:j]) for b, i, j in zip(features, ends[:-1], ends[1:], strict=True)]
-        return gradient, total[ends[-1] :].astype(np.int64)
+        return np.asarray(total)
 
     def _chunks(self) -> Iterator[Chunk]:
         if self._cache is not None:
@@ -123,16 +135,16 @@ class Pass:
     """One pass over rows that are elsewhere; all of it is public, and it travels to them."""
 
     coding: Coding
-    asked: Residuals
+    summing: Summing
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[NDArray[np.int64]]:
-        return sums(self.coding.chunks(batches), self.asked)
+        return self.summing(self.coding.chunks(batches))
 
 
 def sums(chunks: Iterable[Chunk], asked: Residuals) -> Iterator[NDArray[np.int64]]:
     """Vectors that add up to: records, gradient numerators of each block, residual histogram; at least one."""
-    working, levels = asked.working, _levels(asked.working)
-    total = np.zeros(1 + sum(map(_entries, working.features)) + len(asked.edges) + 1, np.int64)
+    working, levels = asked.working, levels_of(asked.working.features, asked.working.theta)
+    total = np.zeros(1 + sum(map(entries, working.features)) + len(asked.edges) + 1, np.int64)
     for chunk in chunks:
         r = _residual(chunk, working, levels)
         steps = np.trunc(np.clip(r, -asked.clip, asked.clip) * (RESIDUAL / asked.clip))
@@ -145,20 +157,31 @@ def sums(chunks: Iterable[Chunk], asked: Residuals) -> Iterator[NDArray[np.int64
 
 
 def _residual(chunk: Chunk, working: Working, levels: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    score = np.zeros(len(chunk[working.target.column or ""]))
-    for block, of_level in zip(working.features, levels, strict=True):
-        score += _contribution(chunk, block, of_level)
-    y = _contribution(chunk, working.target, _of_level(working.target, np.ones(1)))
+    y, score = target_of(chunk, working.target), score_of(chunk, working.features, levels, working.target)
     if working.link is Link.IDENTITY:
         return y - score
     place = np.rint((np.clip(score, -SCORE_END, SCORE_END) + SCORE_END) / SCORE_STEP).astype(np.intp)
     return np.asarray((y + 1) / 2 - _CHANCE[place])
 
 
-def _levels(working: Working) -> list[NDArray[np.float64]]:
+def target_of(chunk: Chunk, target: Block) -> NDArray[np.float64]:
+    return np.asarray(_contribution(chunk, target, _of_level(target, np.ones(1))))
+
+
+def score_of(
+    chunk: Chunk, features: Sequence[Block], levels: Sequence[NDArray[np.float64]], target: Block
+) -> NDArray[np.float64]:
+    """z'θ of each record, added up block by block."""
+    score = np.zeros(len(chunk[target.column or ""]))
+    for block, of_level in zip(features, levels, strict=True):
+        score += _contribution(chunk, block, of_level)
+    return score
+
+
+def levels_of(features: Sequence[Block], theta: NDArray[np.float64]) -> list[NDArray[np.float64]]:
     """z_[j]'θ_j of each block's levels."""
-    ends = np.cumsum([0, *(b.rows for b in working.features)])
-    return [_of_level(b, working.theta[i:j]) for b, i, j in zip(working.features, ends[:-1], ends[1:], strict=True)]
+    ends = np.cumsum([0, *(b.rows for b in features)])
+    return [_of_level(b, theta[i:j]) for b, i, j in zip(features, ends[:-1], ends[1:], strict=True)]
 
 
 def _of_level(block: Block, theta: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -196,7 +219,7 @@ def _projected(block: Block, sums: NDArray[Any]) -> NDArray[Any]:
     return np.asarray(block.numerators.astype(sums.dtype) @ sums)
 
 
-def _entries(block: Block) -> int:
+def entries(block: Block) -> int:
     return 1 if block.is_scalar else _width(block)
 
 

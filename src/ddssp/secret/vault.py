@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ddssp.privacy.budget import BudgetError, gaussian_rho, selection_rho
-from ddssp.privacy.curator import RESIDUAL, Discrepancy, Form, Query, Residuals
+from ddssp.privacy.budget import BudgetError, gaussian_rho, objective_rho, selection_rho
+from ddssp.privacy.curator import RESIDUAL, Discrepancy, Form, Objective, Query, Residuals
 from ddssp.secret.counts import Counts, Secret
+from ddssp.secret.minimum import minimiser
 from ddssp.secret.noise import Noise
 from ddssp.secret.rows import Rows
 
@@ -29,6 +30,9 @@ SAFE = 2**62
 
 TOGETHER = 2**18
 """Cells that are drawn in one call, at most, if they are of several queries."""
+
+STANDARD = 2.0**52
+"""A standard normal number is drawn as so many times an integer."""
 
 WIDE = 2**31
 """From this many records on, products are taken in Python integers."""
@@ -83,6 +87,16 @@ class Vault(Secret):
         ]
         values = [v / (b.denominator * steps) for v, b in zip(noisy, blocks, strict=True)]
         return values, self._noise.gaussian(bins, asked.sigma_bins).astype(np.float64)
+
+    def minimise(self, asked: Objective) -> NDArray[np.float64]:
+        if self._rows is None:
+            raise TypeError("this vault holds no rows to fit to.")
+        width, steps = len(asked.ridge), asked.steps
+        charge = objective_rho(asked.squared_mu, asked.reach, width)
+        self._debit(charge + gaussian_rho(asked.squared_steps, asked.sigma_steps))
+        drawn = self._noise.gaussian(np.zeros(width, np.int64), STANDARD) / STANDARD
+        places = np.rint(minimiser(self._rows, asked, drawn * asked.scales) / steps)
+        return asked.anchor + self._noise.gaussian(np.clip(places, -SAFE, SAFE).astype(np.int64), asked.sigma_steps) * steps
 
     def _debit(self, rho: Fraction) -> None:
         if rho > self._remaining:
