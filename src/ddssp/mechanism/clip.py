@@ -18,7 +18,7 @@ EDGES = tuple(float(2 * 2 ** (-k / 2)) for k in range(16, 0, -1))
 _MIDDLES = 0.85 * np.array([*EDGES, 2.0])
 _STEPS = np.array([2, 2.5, 3, 3.5, 4, 5, 6, 8, 10, 14, 20])
 
-SLOWEST = 0.7
+SLOWEST = 0.85
 """A clip is at least this share of the one before: records left behind by a clip that shrank too fast never catch up."""
 
 

@@ -1,13 +1,13 @@
 r"""The task mechanism: one declared target, one regression on its true loss, by rounds of noisy gradients.
 
-Gaussian charges add up, so sixteen gradients with a sixteenth of the budget each say as much about the minimiser as one with
-all of it, if they are put together well (inference/belief.py); and each is taken at a better point than the last, with a
-smaller clip.
+Gaussian charges add up, so many gradients with a part of the budget each say as much about the minimiser as one with all of
+it, if they are put together well (inference/belief.py); and each is taken at a better point than the last, with a smaller clip.
 
 FIRST     n̂, and first moments of every block: means, variances, frequencies
 rounds    MEASURE   products of blocks, as far as not knowing them hurts more than the gradient's own noise
           GRADIENT  Σ z clip_c(r) of all blocks and a histogram of |r|, in one pass over the rows
           BELIEVE   θ with one prior variance per block; the next clip, or the curvature of a chance, from the histogram
+last      of a logistic regression whose noise is low: a perturbed objective around θ (mechanism/objective.py)
 
 Guarantees: all noise is integer discrete Gaussian; what is asked next depends on answers only, and the Curator refuses to pass
 the total (adaptive composition of zCDP under a fixed ρ). One pass over the rows a round.
@@ -42,8 +42,7 @@ Array = NDArray[np.float64]
 FIRST = 0.10
 """Share of the budget for first moments."""
 
-ROUNDS = {Link.IDENTITY: 16, Link.LOGIT: 24}
-"""Curvature that changes on the way takes more of them."""
+ROUNDS = {Link.IDENTITY: 32, Link.LOGIT: 24}
 
 BEFORE_LAST, LAST, QUIET = 12, 0.5, 0.004
 """Rounds before a perturbed objective, its share of the budget, and the noise below which a logistic task takes it."""
@@ -86,7 +85,10 @@ class TaskMechanism:
     link: Link
     exact_only: bool = False
     name: ClassVar[str] = "task"
-    passes: ClassVar[int] = 16
+
+    @property
+    def passes(self) -> int:
+        return ROUNDS[self.link]
 
     @property
     def perturbed(self) -> bool:
