@@ -9,6 +9,7 @@ from fractions import Fraction
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import kstest
 
 from ddssp.encoding import Encoding
 from ddssp.experiments.noise import NoNoise, SeededNoise
@@ -214,3 +215,16 @@ def test_a_vault_without_rows_has_nothing_to_fit_to():
     exact = counts(table(9).to_batches(), Layout.of(SCHEMA, Encoding.centred(SCHEMA)))
     with pytest.raises(TypeError, match="no rows"):
         Vault(exact, Fraction(1), NoNoise()).minimise(question(9.0))
+
+
+def test_answers_have_the_density_that_the_proof_speaks_of():
+    """An intercept alone: b = Σ y a − λθ is standard normal in units of σ, whatever the rows."""
+    data, mu = table(60), 0.5
+    ridge = np.full(1, 1 / (1.49 * mu))
+    asked = question(60.0, features=BLOCKS[:1], anchor=np.zeros(1), ridge=ridge, sigmas=(1 / mu,), sigma_steps=50.0)
+    made = vault(data, Fraction(1000), SeededNoise(5))
+    theta = np.array([made.minimise(asked)[0] for _ in range(1000)])
+    plus = int(np.sum(data["y"].to_numpy(False)))
+    b = plus / (1 + np.exp(theta)) - (60 - plus) / (1 + np.exp(-theta)) - asked.ridge * theta
+    assert kstest(b * mu, "norm").pvalue > 1e-3
+    assert kstest(1.25 * b * mu, "norm").pvalue < 1e-3  # a quarter more would be noticed

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import expit
 
 from ddssp.encoding import Block
 from ddssp.frame import DataError
@@ -34,8 +35,8 @@ PRECISE = 2.0**-38
 UNDERSTATED = 16
 """The number of records may exceed what the question says so many times."""
 
-STEEPEST = 2.0**16
-"""Blocks times the largest score, for which the stated precision holds."""
+STEEPEST, FARTHEST = 2.0**16, 64.0
+"""Blocks times the largest score, for which the stated precision holds; and how far a score may go in one step."""
 
 CURVED = 2**18
 """Records, roughly, whose curvature is looked at."""
@@ -57,7 +58,7 @@ def minimiser(rows: Rows, asked: Objective, b: Array) -> Array:
     curvature = np.diag(asked.ridge)
     while not here.settled:
         curvature = curvature if here.curvature is None else here.curvature
-        way = -np.linalg.solve(curvature, here.gradient)
+        way = look.shortened(np.asarray(-np.linalg.solve(curvature, here.gradient), np.float64))
         there = look(off + way, curved=slow)
         while (ahead := float(there.gradient @ way)) > -(behind := float(here.gradient @ way)) / 4:
             way = way * (behind / (behind - ahead))
@@ -94,14 +95,19 @@ class _Look:
     def __call__(self, off: Array, *, curved: bool) -> _Place:
         self._passes += 1
         theta = self._asked.anchor + off
-        levels = levels_of(self._asked.features, theta)
-        steep = len(levels) * sum(float(np.abs(v).max()) for v in levels)
-        if self._passes > PASSES or not steep <= STEEPEST:
+        if self._passes > PASSES or not len(self._asked.features) * self._largest(theta) <= STEEPEST:
             raise DataError(f"the fit did not settle; {LOST}")
         total = self._rows.total(Slopes(asked=self._asked, theta=theta, every=self._every if curved else 0))
         if total[0] > UNDERSTATED * self._asked.total:
             raise DataError(f"the data has far more records than were counted; {LOST}")
         return self._place(total, off)
+
+    def shortened(self, way: Array) -> Array:
+        return way * min(FARTHEST / max(self._largest(way), 1e-300), 1.0)
+
+    def _largest(self, theta: Array) -> float:
+        """A bound on every score."""
+        return sum(float(np.abs(v).max()) for v in levels_of(self._asked.features, theta))
 
     def _place(self, total: NDArray[Any], off: Array) -> _Place:
         features = self._asked.features
@@ -146,7 +152,7 @@ class Slopes:
 
     def _sums(self, part: Chunk, levels: list[Array]) -> NDArray[np.int64]:
         features, target = self.asked.features, self.asked.target
-        chance = 1 / (1 + np.exp(-score_of(part, features, levels, target)))
+        chance = expit(score_of(part, features, levels, target))
         residual = (target_of(part, target) + 1) / 2 - chance
         sums = np.concatenate([_added(part, b, residual) for b in features])
         coarse = np.rint(sums * COARSE)
