@@ -17,7 +17,7 @@ from ddssp.curate import curate, plan, release
 from ddssp.experiments.noise import SeededNoise
 from ddssp.frame import DataError
 from ddssp.mechanism.moments import MomentsMechanism
-from ddssp.mechanism.task import TaskMechanism
+from ddssp.mechanism.task import ROUNDS, TaskMechanism
 from ddssp.model.interval import IntervalError
 from ddssp.privacy.curator import Link
 from ddssp.privacy.ledger import Ledger
@@ -243,7 +243,7 @@ def test_a_file_that_is_gone(tmp_path, ledger):
 
 def test_a_file_that_is_gone_in_a_later_round(tmp_path, ledger, monkeypatch):
     monkeypatch.setattr(passes, "CACHE_BYTES", 0)
-    assert "does not exist" in failing(tmp_path, ledger, lambda path: path.unlink(), when="round 7 of 16")
+    assert "does not exist" in failing(tmp_path, ledger, lambda path: path.unlink(), when=f"round 7 of {ROUNDS[Link.IDENTITY]}")
 
 
 def test_a_file_with_other_rows(tmp_path, ledger):

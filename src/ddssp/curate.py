@@ -199,7 +199,8 @@ def release(
     """A private release of the table's second moments.
 
     Guarantees: (ε, δ)-differentially private for adding or removing one record, through ρ-zCDP; integer noise from OpenDP,
-    drawn after the whole ρ has been reserved in the ledger (if one is given). Whatever the rows hold, it is released.
+    drawn after the whole ρ has been reserved in the ledger (if one is given). Whatever the rows hold, it is released; a
+    perturbed objective that does not settle (docs/objective.md) is the one exception, never seen.
 
     Args:
         data: a frame (pandas, polars, Arrow, NumPy, DuckDB, Spark, a mapping of arrays), or the path or URI (s3://…) of a
@@ -212,7 +213,7 @@ def release(
         model: what `task` fits: linear, logistic, or by the target's levels.
         unit, max_rows: the column that names the person, and how many of a person's rows count; the guarantee is then for
             adding or removing a person.
-        exact_only: every number drawn on integers alone: a logistic `task` then does without its perturbed objective.
+        exact_only: sums of integers alone: a logistic `task` then does without its perturbed objective.
         inference, model_size: how `aim` estimates all marginals (auto, pgm or tree), and the MB its graphical model may take.
 
     >>> s = Schema(columns={"x": {"kind": "numeric", "low": 0, "high": 1}, "y": {"kind": "boolean"}})

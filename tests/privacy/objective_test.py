@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logsumexp
 
-from ddssp.encoding import Encoding
+from ddssp.encoding import Encoding, indicator
 from ddssp.privacy.budget import REACH, objective_rho
 from ddssp.privacy.curator import Objective
 from ddssp.schema import Schema
@@ -159,7 +159,14 @@ def test_steps_hide_twice_the_solvers_error_and_the_rounding():
         {"ridge": np.zeros(9)},
         {"ridge": np.full(9, np.nan)},
         {"ridge": np.full(9, 1e16)},
+        {"ridge": np.ones(8)},
         {"anchor": np.full(9, np.inf)},
+        {"anchor": np.full(9, 1e6)},
+        {"sigmas": (1.0, 1.0, -1.0, 1.0, 1.0)},
+        {"sigmas": (1.0, 1.0, np.inf, 1.0, 1.0)},
+        {"features": (*Encoding.centred(SCHEMA).blocks[:3], indicator("g", 4), Encoding.centred(SCHEMA).blocks[4])},
+        {"target": Encoding.centred(SCHEMA).blocks[2]},
+        {"target": Encoding.centred(SCHEMA).blocks[1]},
         {"total": 0.0},
         {"total": np.nan},
     ],

@@ -23,6 +23,7 @@ Force = Annotated[bool, typer.Option("--force", help="Overwrite an existing outp
 
 
 PANEL = "For the data's owner, who has the rows"
+MAY, DID = " (it may end with a perturbed objective)", " with a perturbed objective"
 
 
 def register(app: typer.Typer) -> None:
@@ -48,7 +49,7 @@ def release(
     dataset: Annotated[str | None, typer.Option(help="Name in the ledger; default: the schema's name.")] = None,
     unit: Annotated[str | None, typer.Option(help="Column that names the person; protects people, not rows.")] = None,
     max_rows: Annotated[int | None, typer.Option(help="How many rows of each person count, with --unit.")] = None,
-    exact_only: Annotated[bool, typer.Option("--exact-only", help="No floating point between rows and noise.")] = False,
+    exact_only: Annotated[bool, typer.Option("--exact-only", help="Sums of integers alone: no perturbed objective.")] = False,
     sign: Annotated[Path | None, typer.Option(help="Private key (Ed25519, PEM); writes OUTPUT.sig beside the release.")] = None,
     engine: Annotated[str, typer.Option(help="Who reads the rows: arrow, duckdb, spark, auto.")] = "auto",
     master: Annotated[str | None, typer.Option(help="Where Spark runs: local[*], spark://host:port.")] = None,
@@ -107,6 +108,7 @@ def release(
         with progress() as tell:
             made = curate.curate(data, plan, progress=tell, engine=reading)
         _save(made, output, key, force)
+        summary["perturbed"] = made.fitted is not None and made.fitted.perturbed
     emit_json(summary) if json else note(_told(plan, left, summary, made))
 
 
@@ -118,7 +120,7 @@ def _summary(
 
     return {
         "mechanism": plan.mechanism.name,
-        "perturbed": plan.mechanism.perturbed,
+        "perturbed": None if plan.mechanism.perturbed else False,
         "epsilon": plan.budget.epsilon,
         "delta": plan.budget.delta,
         "rho": float(plan.budget.rho),
@@ -141,13 +143,13 @@ def _told(plan: Plan, left: float | None, summary: dict[str, Any], made: Release
     engine, output = summary["engine"], summary["output"]
     if made is None:
         return (
-            f"would spend {_spend(plan)}\n{_rest(plan, left, 'would leave')}\n"
+            f"would spend {_spend(plan, MAY * plan.mechanism.perturbed)}\n{_rest(plan, left, 'would leave')}\n"
             f"would take {plan.cost}, read by {engine}\nnothing was counted, drawn or spent"
         )
     fitted = made.fitted
     request = "--target COLUMN" if fitted is None else f"--target {fitted.target} --model {fitted.model}"
     return (
-        f"spent {_spend(plan)}; read by {engine}\n{_rest(plan, left, 'left:')}\n"
+        f"spent {_spend(plan, DID * summary['perturbed'])}; read by {engine}\n{_rest(plan, left, 'left:')}\n"
         f"wrote {output}; next: ddssp fit {output} {request}"
     )
 
@@ -238,11 +240,10 @@ def _is_within(output: Path, given: Path) -> bool:
     return output.resolve() == given.resolve() or (given.is_dir() and given.resolve() in output.resolve().parents)
 
 
-def _spend(plan: Plan) -> str:
-    perturbed = " (it may end with a perturbed objective)" if plan.mechanism.perturbed else ""
+def _spend(plan: Plan, how: str) -> str:
     return (
         f"ε = {plan.budget.epsilon:g} at δ = {plan.budget.delta:g} (ρ = {float(plan.budget.rho):.6g}) "
-        f"on {plan.mechanism.name}{perturbed}; protects each {plan.schema.unit} ({_neighbours(plan)})"
+        f"on {plan.mechanism.name}{how}; protects each {plan.schema.unit} ({_neighbours(plan)})"
     )
 
 

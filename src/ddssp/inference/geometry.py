@@ -25,7 +25,7 @@ class Geometry:
         sizes: rows of each block; `hot` says which are one-hot.
         offset: mean of z, "P"; `share` the frequencies of one-hot levels (the mean of a scalar).
         variance: of z, "P"; `doubt` the noise variance of each block's first moments, "J".
-        live: coordinates that anything is known about; a level with a negative noisy count is not.
+        live: coordinates that anything is known about; a level whose noisy count is a standard deviation below 0 is not.
     """
 
     total: float
@@ -92,4 +92,4 @@ def _levels(block: Block, total: float, known: Mapping[Clique, Measurement]) -> 
     count = first.values[0] + total / block.rows
     share = np.maximum(count, 0.5 * first.sigma)
     share = share / share.sum()
-    return share - 1 / block.rows, share, share * (1 - share), count > 0, first.sigma**2
+    return share - 1 / block.rows, share, share * (1 - share), count > -first.sigma, first.sigma**2

@@ -34,7 +34,7 @@ from ddssp.mechanism import Fitted, Outcome, Progress
 from ddssp.mechanism.clip import EDGES, next_clip
 from ddssp.mechanism.moments import SLACK, measured
 from ddssp.mechanism.objective import objective
-from ddssp.privacy.curator import Curator, Form, Link, Query, Residuals, Working
+from ddssp.privacy.curator import STEEPEST, Curator, Form, Link, Objective, Query, Residuals, Working, steepness
 from ddssp.schema import Schema
 
 Array = NDArray[np.float64]
@@ -46,6 +46,9 @@ ROUNDS = {Link.IDENTITY: 32, Link.LOGIT: 24}
 
 BEFORE_LAST, LAST, QUIET = 12, 0.5, 0.004
 """Rounds before a perturbed objective, its share of the budget, and the noise below which a logistic task takes it."""
+
+LEAST_RHO = 1e-6
+"""Below it what the lattice of a perturbed objective costs would count."""
 
 CUT, LEAST_CLIP = 1.8, 0.6
 """A logistic residual counts up to 1 − CUT √noise, and no less than LEAST_CLIP: the louder the noise, the less it must grow
@@ -92,7 +95,7 @@ class TaskMechanism:
 
     @property
     def perturbed(self) -> bool:
-        """Whether it may end with a perturbed objective; it does where the noise is low."""
+        """Whether it may end with a perturbed objective; it does where its noise is low and its solver precise."""
         return self.link is Link.LOGIT and not self.exact_only
 
     def counted(self, schema: Schema) -> Encoding:
@@ -103,15 +106,18 @@ class TaskMechanism:
         problem = Problem(encoding=self.counted(schema), target=self.target, link=self.link)
         progress("first moments", 0.0)
         state = first(curator, problem, FIRST * rho, rho)
-        perturbed = self.perturbed and problem.noise(state.geometry.total, rho) < QUIET
-        rounds, kept = (BEFORE_LAST, LAST) if perturbed else (ROUNDS[self.link], 0.0)
+        quiet = self.perturbed and problem.noise(state.geometry.total, rho) < QUIET and rho > LEAST_RHO
+        asked, rounds = None, ROUNDS[self.link]
         for r in range(rounds):
-            progress(f"round {r + 1} of {rounds}", FIRST + (1 - kept - FIRST) * r / rounds)
-            state = round_of(curator, problem, state, (float(curator.remaining) - kept * rho) / (rounds - r), number=r)
-        if perturbed:
-            progress("last draw", 1 - kept)
-        theta = last(curator, problem, state) if perturbed else state.theta
-        fitted = Fitted(target=self.target, link=self.link, theta=theta, perturbed=perturbed)
+            if quiet and r == BEFORE_LAST and (asked := last(problem, state, float(curator.remaining))) is not None:
+                break
+            progress(f"round {r + 1} of {rounds}", FIRST + (1 - FIRST) * r / rounds)
+            kept, until = (LAST * rho, BEFORE_LAST) if quiet and r < BEFORE_LAST else (0.0, rounds)
+            state = round_of(curator, problem, state, (float(curator.remaining) - kept) / (until - r), number=r)
+        if asked is not None:
+            progress("last draw", 1 - LAST)
+        theta = state.theta if asked is None else curator.minimise(asked)
+        fitted = Fitted(target=self.target, link=self.link, theta=theta, perturbed=asked is not None)
         return Outcome(measurements=tuple(state.known.values()), fitted=fitted)
 
 
@@ -227,19 +233,20 @@ def round_of(curator: Curator, problem: Problem, state: State, rho: float, *, nu
     return replace(state, centre=_centre(problem, state))
 
 
-def last(curator: Curator, problem: Problem, state: State) -> Array:
-    """θ of a perturbed objective around what the rounds found, for all that is left."""
-    g = state.geometry
-    asked = objective(
-        (problem.constant, *problem.blocks),
+def last(problem: Problem, state: State, rho: float) -> Objective | None:
+    """A perturbed objective around what the rounds found, for ρ; None where its solver would not be precise enough."""
+    g, features = state.geometry, (problem.constant, *problem.blocks)
+    if steepness(features, state.theta) > STEEPEST / 2:
+        return None
+    return objective(
+        features,
         problem.encoding.block(problem.target),
         anchor=state.theta,
         variance=np.r_[LEVEL, np.where(g.live, np.maximum(state.belief.variance, 1e-12), 1e-6)],
         curvature=state.weight * np.r_[1.0, np.maximum(g.variance, 1e-9)],
         total=g.total,
-        rho=float(curator.remaining),
+        rho=rho,
     )
-    return curator.minimise(asked)
 
 
 def _working(problem: Problem, state: State) -> Working:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -144,10 +145,20 @@ class Objective:
     total: float
 
     def __post_init__(self) -> None:
+        if not all(b.is_scalar or b.is_table for b in self.features):
+            raise ValueError("features of a perturbed objective must be numbers or centred one-hot blocks.")
+        if self.target.numerators is None or {abs(int(v)) for v in self.target.numerators.flat} != {self.target.denominator}:
+            raise ValueError("the target of a perturbed objective must have the values −1 and 1.")
+        if not all(0 < s < np.inf for s in self.sigmas):
+            raise ValueError(f"sigmas must be positive and finite, got {self.sigmas}.")
         if not np.all((self.ridge >= 1 / LARGEST_RIDGE) & (self.ridge <= LARGEST_RIDGE)):
             raise ValueError(f"ridge must lie between {1 / LARGEST_RIDGE:g} and {LARGEST_RIDGE:g}.")
-        if not np.all(np.abs(self.anchor) <= LARGEST):
-            raise ValueError(f"anchor must be finite and at most {LARGEST:g} in size; a fit that runs away ends here.")
+        if not len(self.anchor) == len(self.ridge) == len(self.scales):
+            raise ValueError(f"anchor and ridge must have {len(self.scales)} entries each.")
+        if not steepness(self.features, self.anchor) <= STEEPEST / 2:
+            raise ValueError(
+                f"anchor must be finite and its steepness at most {STEEPEST / 2:g}: a fit that runs away ends here."
+            )
         if not 1 <= self.total <= 1e15:
             raise ValueError(f"total must lie between 1 and 1e15, got {self.total:g}.")
 
@@ -186,6 +197,13 @@ class Objective:
         return 82 * len(self.ridge)
 
 
+def steepness(features: Sequence[Block], theta: NDArray[np.float64]) -> float:
+    """A bound on the error of a score z'θ in floating point, in units of 2⁻⁵³: Σ_j 2 (J + m_j + 3) max |θ_j|."""
+    ends = np.cumsum([0, *(b.rows for b in features)])
+    largest = [float(np.abs(theta[i:j]).max()) for i, j in pairwise(ends)]
+    return sum(2 * (len(features) + b.rows + 3) * v for b, v in zip(features, largest, strict=True))
+
+
 def _reach(block: Block, inverse: NDArray[np.float64]) -> float:
     """Largest z_[j]'Λ⁻¹z_[j]; of a centred one-hot block Σ/m² and (1 − 2/m) more for the level itself."""
     if block.is_scalar:
@@ -197,6 +215,9 @@ def _reach(block: Block, inverse: NDArray[np.float64]) -> float:
 SLACK = 2.0**-33
 """What a record may add to the error of a derivative: many times more than the solver's own, since the number of records is
 known by a noisy count only."""
+
+STEEPEST = 2.0**16
+"""The steepness of coefficients for which the stated precision holds; an anchor has half of it at most."""
 
 LARGEST_RIDGE = 1e15
 """The ridge of a coordinate is no larger, and no smaller than its inverse."""

@@ -2,7 +2,7 @@ r"""The minimiser of a perturbed objective: Newton's steps, one pass over the ro
 
 The answer must be the exact minimiser up to a stated error, so what counts is how precise the last gradient is
 (docs/objective.md): scores are added up block by block, residuals in slices of SLICE records, and slices as integers. The
-curvature only shows where to go next; it is taken from some of the rows, and reused while steps go well.
+curvature only shows where to go next, and is reused while steps go well.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from scipy.special import expit
 
 from ddssp.encoding import Block
 from ddssp.frame import DataError
-from ddssp.privacy.curator import SLACK, Objective
-from ddssp.secret.counts import MOST
+from ddssp.privacy.curator import SLACK, STEEPEST, Objective, steepness
+from ddssp.secret.counts import MOST, Secret
 from ddssp.secret.rows import LOST, Chunk, Rows, entries, levels_of, score_of, target_of
 
 Array = NDArray[np.float64]
@@ -29,20 +29,20 @@ SLICE = 2**13
 COARSE, FINE = 2.0**20, 2.0**47
 """A slice's sum is kept as multiples of 1/COARSE, and what is left of it as multiples of 1/FINE."""
 
+CURVATURE = 2.0**30
+"""A slice's curvature is kept as multiples of 1/CURVATURE."""
+
 PRECISE = 2.0**-38
 """A record's part in the error of a derivative, at most; σ of b counts as so many records. The solver leaves as much again."""
 
 UNDERSTATED = 16
 """The number of records may exceed what the question says so many times."""
 
-STEEPEST, FARTHEST = 2.0**16, 64.0
-"""Blocks times the largest score, for which the stated precision holds; and how far a score may go in one step."""
+FARTHEST = 64.0
+"""How far a score may go in one step."""
 
-CURVED = 2**18
-"""Records, roughly, whose curvature is looked at."""
-
-PASSES = 100
-"""Over the rows, at most; 6 to 12 are usual."""
+PASSES = 1000
+"""Over the rows, at most; 4 to 12 are usual."""
 
 assert 2 * PRECISE * UNDERSTATED == SLACK
 
@@ -68,8 +68,8 @@ def minimiser(rows: Rows, asked: Objective, b: Array) -> Array:
     return off
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Place:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class _Place(Secret):
     """The objective at one θ: gradient, how small it can be made, and curvature if it was asked for."""
 
     gradient: Array
@@ -85,29 +85,26 @@ class _Place:
         return self.size <= 1
 
 
-class _Look:
+class _Look(Secret):
     """Passes over the rows, counted."""
 
     def __init__(self, rows: Rows, asked: Objective, b: Array) -> None:
         self._rows, self._asked, self._b, self._passes = rows, asked, b, 0
-        self._every = max(round(asked.total / CURVED), 1)
 
     def __call__(self, off: Array, *, curved: bool) -> _Place:
         self._passes += 1
         theta = self._asked.anchor + off
-        if self._passes > PASSES or not len(self._asked.features) * self._largest(theta) <= STEEPEST:
+        if self._passes > PASSES or not steepness(self._asked.features, theta) <= STEEPEST:
             raise DataError(f"the fit did not settle; {LOST}")
-        total = self._rows.total(Slopes(asked=self._asked, theta=theta, every=self._every if curved else 0))
+        total = self._rows.total(Slopes(asked=self._asked, theta=theta, curved=curved))
         if total[0] > UNDERSTATED * self._asked.total:
             raise DataError(f"the data has far more records than were counted; {LOST}")
         return self._place(total, off)
 
     def shortened(self, way: Array) -> Array:
-        return way * min(FARTHEST / max(self._largest(way), 1e-300), 1.0)
-
-    def _largest(self, theta: Array) -> float:
-        """A bound on every score."""
-        return sum(float(np.abs(v).max()) for v in levels_of(self._asked.features, theta))
+        """The way, or as much of it as moves no score too far."""
+        largest = sum(float(np.abs(v).max()) for v in levels_of(self._asked.features, way))
+        return way * min(FARTHEST / max(largest, 1e-300), 1.0)
 
     def _place(self, total: NDArray[Any], off: Array) -> _Place:
         features = self._asked.features
@@ -118,29 +115,28 @@ class _Look:
         return _Place(
             gradient=self._asked.ridge * off + self._b - slope,
             least=(float(total[0]) + self._asked.scales) * PRECISE,
-            curvature=self._curvature(total[1 + 2 * ends[-1] :], total[0]),
+            curvature=self._curvature(total[1 + 2 * ends[-1] :]),
         )
 
-    def _curvature(self, tail: NDArray[Any], records: int) -> Array | None:
+    def _curvature(self, tail: NDArray[Any]) -> Array | None:
         if not len(tail):
             return None
-        width, looked = len(self._asked.ridge), max(int(tail[0]), 1)
-        found = tail[1:].astype(np.float64).reshape(width, width) * (records / looked / COARSE)
+        width = len(self._asked.ridge)
+        found = tail.astype(np.float64).reshape(width, width) / CURVATURE
         return np.asarray((found + found.T) / 2 + np.diag(self._asked.ridge))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class Slopes:
-    """One pass: Σ z r of each block, and Σ p (1 − p) zz' of every so-manyth record (0: of none). It travels to the rows."""
+    """One pass at θ, which is secret: Σ z r of each block and, if `curved`, Σ p (1 − p) zz'. It travels to the rows."""
 
     asked: Objective
     theta: Array
-    every: int
+    curved: bool
 
     def __call__(self, chunks: Iterable[Chunk]) -> Iterator[NDArray[np.int64]]:
-        """Vectors of: records; sums of each block, coarse and fine; records looked at and their curvature."""
-        width = len(self.theta)
-        size = 1 + 2 * sum(map(entries, self.asked.features)) + (1 + width * width if self.every else 0)
+        """Vectors of: records; sums of each block, coarse and fine; curvature."""
+        size = 1 + 2 * sum(map(entries, self.asked.features)) + self.curved * len(self.theta) ** 2
         total, levels = np.zeros(size, np.int64), levels_of(self.asked.features, self.theta)
         for part in (part for chunk in chunks for part in _slices(chunk)):
             vector = self._sums(part, levels)
@@ -158,13 +154,11 @@ class Slopes:
         coarse = np.rint(sums * COARSE)
         fine = np.rint((sums - coarse / COARSE) * FINE)
         head = np.concatenate([[len(residual)], coarse, fine])
-        if not self.every:
+        if not self.curved:
             return head.astype(np.int64)
-        some = {c: v[:: self.every] for c, v in part.items()}
-        weight = (chance * (1 - chance))[:: self.every]
-        Z = np.concatenate([_design(some, b, len(weight)) for b in features], axis=1)
-        curvature = np.rint((Z * weight[:, None]).T @ Z * COARSE)
-        return np.concatenate([head, [len(weight)], curvature.ravel()]).astype(np.int64)
+        Z = np.concatenate([_design(part, b, len(chance)) for b in features], axis=1)
+        curvature = np.rint((Z * (chance * (1 - chance))[:, None]).T @ Z * CURVATURE)
+        return np.concatenate([head, curvature.ravel()]).astype(np.int64)
 
 
 def _slices(chunk: Chunk) -> Iterator[Chunk]:

@@ -132,7 +132,7 @@ class Coding:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Pass:
-    """One pass over rows that are elsewhere; all of it is public, and it travels to them."""
+    """One pass over rows that are elsewhere, and travels to them; of a perturbed objective it holds a θ that is secret."""
 
     coding: Coding
     summing: Summing
