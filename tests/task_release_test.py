@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from ddssp.cli import main
 from ddssp.curate import curate, plan, release
 from ddssp.experiments.noise import SeededNoise
 from ddssp.frame import DataError
+from ddssp.mechanism import task
 from ddssp.mechanism.moments import MomentsMechanism
 from ddssp.mechanism.task import ROUNDS, TaskMechanism
 from ddssp.model.interval import IntervalError
@@ -300,6 +302,27 @@ def run(tmp_path, capsys, monkeypatch):
         return code, *capsys.readouterr()
 
     return call
+
+
+def test_a_perturbed_release_says_so_and_exact_only_makes_none(run, monkeypatch):
+    monkeypatch.setattr(task, "QUIET", np.inf)
+    ask = (*RELEASE, "--target", "sick", "--force")
+    assert "on task (it may end with a perturbed objective); protects" in run(*ask, "--dry-run")[2]
+    assert json.loads(run(*ask, "--dry-run", "--json")[1])["perturbed"] is None
+    assert "on task with a perturbed objective; protects" in run(*ask)[2]
+    assert ddssp.load("r.ddssp").fitted.perturbed
+    assert "yes: its coefficients minimise a perturbed objective" in run("info", "r.ddssp")[1]
+    assert json.loads(run(*ask, "--json")[1])["perturbed"] is True
+    assert "on task; protects" in run(*ask, "--exact-only")[2]
+    assert not ddssp.load("r.ddssp").fitted.perturbed
+    assert json.loads(run(*ask, "--exact-only", "--dry-run", "--json")[1])["perturbed"] is False
+
+
+def test_a_model_is_for_task_alone(run):
+    for mechanism in ("aim", "moments"):
+        code, _, err = run(*RELEASE, "--target", "sick", "--mechanism", mechanism, "--model", "logistic")
+        assert code == 2
+        assert f"model is for mechanism task, got 'logistic' with {mechanism}; leave it out." in err
 
 
 def test_release_with_a_target_uses_task_and_says_what_to_do_next(run):

@@ -125,11 +125,11 @@ def _chosen(mechanism: str, schema: Schema, target: str | None, model: str, exac
     Columns encoded by vectors are beyond `task`, so there `auto` takes `moments`, which answers either model. Chosen by the
     schema and the request alone, never by the data.
     """
+    if mechanism in ("aim", "moments") and model != "auto":
+        raise ValueError(f"model is for mechanism task, got {model!r} with {mechanism}; leave it out.")
     if mechanism == "aim":
         return AIM(target=target)
     link = None if target is None else _link(schema, target, model)
-    if mechanism == "moments" and model != "auto":
-        raise ValueError(f"model is for mechanism task, got {model!r} with moments; leave it out.")
     if mechanism == "auto" and model != "auto" and (target is None or not _is_scalar(schema, target)):
         raise ValueError(f"model {model} needs a declared target with numbers or two levels, got target {target!r}.")
     if mechanism == "moments" or (mechanism == "auto" and (link is None or not _plain(schema))):

@@ -138,6 +138,8 @@ def info(
 
 def _plain(name: str, value: Any) -> str:
     """A fact of a release in words; `--json` has it exactly."""
+    if name == "perturbed":
+        return "yes: its coefficients minimise a perturbed objective (docs/objective.md)"
     if name == "rho":
         return f"{float(Fraction(value)):.4g}"
     if name == "schema":

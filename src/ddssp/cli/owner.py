@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from shlex import quote
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -147,7 +148,7 @@ def _told(plan: Plan, left: float | None, summary: dict[str, Any], made: Release
             f"would take {plan.cost}, read by {engine}\nnothing was counted, drawn or spent"
         )
     fitted = made.fitted
-    request = "--target COLUMN" if fitted is None else f"--target {fitted.target} --model {fitted.model}"
+    request = "--target COLUMN" if fitted is None else f"--target {quote(fitted.target)} --model {fitted.model}"
     return (
         f"spent {_spend(plan, DID * summary['perturbed'])}; read by {engine}\n{_rest(plan, left, 'left:')}\n"
         f"wrote {output}; next: ddssp fit {output} {request}"
