@@ -98,10 +98,9 @@ def plan(
             f"schema is still TO CONFIRM in {schema.waiting()}: these settings were read from the data; "
             "check each against the codebook and delete the to_confirm lines."
         )
-    if mechanism not in MECHANISMS:
-        raise ValueError(f"mechanism must be one of {', '.join(MECHANISMS)}, got {mechanism!r}.")
-    if model not in MODELS:
-        raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}.")
+    for name, given, known in (("mechanism", mechanism, MECHANISMS), ("model", model, MODELS)):
+        if given not in known:
+            raise ValueError(f"{name} must be one of {', '.join(known)}, got {given!r}.")
     if target is not None and target not in schema.resolved:
         raise ValueError(f"target must be a column of the schema, got {target!r}; it has {', '.join(schema.resolved)}.")
     chosen = _chosen(mechanism, schema, target, model, exact_only)
@@ -199,8 +198,8 @@ def release(
     """A private release of the table's second moments.
 
     Guarantees: (ε, δ)-differentially private for adding or removing one record, through ρ-zCDP; integer noise from OpenDP,
-    drawn after the whole ρ has been reserved in the ledger (if one is given). Whatever the rows hold, it is released; a
-    perturbed objective that does not settle (docs/objective.md) is the one exception, never seen.
+    drawn after the whole ρ has been reserved in the ledger, if one is given. Whatever the rows hold, it is released, but for
+    what docs/objective.md does not exclude.
 
     Args:
         data: a frame (pandas, polars, Arrow, NumPy, DuckDB, Spark, a mapping of arrays), or the path or URI (s3://…) of a

@@ -80,7 +80,15 @@ def test_whatever_the_noise_it_is_possible(noise, sigma):
     assert (g.reach > 0).all()
     assert np.isfinite(g.typical).all()
     count = known["g",].values[0] + g.total / 3
-    assert (g.live[2:5] == (count > 0)).all()
+    assert (g.live[2:5] == (count > -sigma)).all()
+
+
+def test_a_level_is_live_down_to_one_standard_deviation_below_none():
+    known, third = dict(exact_once()), float(exact_once()[()].values[0, 0]) / 3
+    for count, live in ((-9.0, True), (-11.0, False)):
+        values = np.array([[100.0, 50.0, count - third]])
+        known["g",] = Measurement(clique=("g",), values=values, sigma=10.0)
+        assert geometry(BLOCKS, known).live[2:5].tolist() == [True, True, live]
 
 
 def test_a_level_that_noise_made_negative_is_not_live():

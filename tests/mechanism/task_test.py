@@ -205,6 +205,22 @@ def test_a_perturbed_objective_is_for_low_noise_and_for_those_who_allow_it():
     assert plan(schema, epsilon=1, delta=1e-5, target="y").mechanism.perturbed
 
 
+def test_where_the_solver_would_not_be_precise_rounds_go_on(monkeypatch):
+    monkeypatch.setattr(module, "QUIET", np.inf)
+    monkeypatch.setattr(module, "STEEPEST", 0.0)
+    curator = Recorder(vault(table(Link.LOGIT, 300), SCHEMAS[Link.LOGIT], Fraction(1, 10), SeededNoise(0)))
+    assert not ran(curator, Link.LOGIT).fitted.perturbed
+    assert sum(isinstance(answer, tuple) for answer in curator.answers) == ROUNDS[Link.LOGIT]
+    assert 0 <= curator.remaining < Fraction(1, 10**6)
+
+
+def test_a_tiny_budget_is_not_for_a_perturbed_objective(monkeypatch):
+    monkeypatch.setattr(module, "QUIET", np.inf)
+    for rho, perturbed in ((Fraction(1, 10**7), False), (Fraction(1, 10**5), True)):
+        made = vault(table(Link.LOGIT, 300), SCHEMAS[Link.LOGIT], rho, SeededNoise(0))
+        assert ran(made, Link.LOGIT).fitted.perturbed is perturbed
+
+
 def test_the_louder_the_noise_the_less_a_residual_counts():
     clips = []
 

@@ -183,7 +183,7 @@ class Objective:
     @property
     def slack(self) -> NDArray[np.float64]:
         """Largest error of each derivative at the θ that is found, "P"."""
-        return np.asarray((self.total + self.scales) * SLACK)
+        return np.asarray((self.total + self.scales) * ERROR_OF_A_RECORD)
 
     @property
     def steps(self) -> NDArray[np.float64]:
@@ -212,7 +212,7 @@ def _reach(block: Block, inverse: NDArray[np.float64]) -> float:
     return float(inverse.sum() / m**2 + (1 - 2 / m) * inverse.max()) if m > 1 else 0.0
 
 
-SLACK = 2.0**-33
+ERROR_OF_A_RECORD = 2.0**-33
 """What a record may add to the error of a derivative: many times more than the solver's own, since the number of records is
 known by a noisy count only."""
 

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from ddssp.encoding import Block
 from ddssp.frame import DataError
-from ddssp.privacy.curator import SLACK, STEEPEST, Objective, steepness
+from ddssp.privacy.curator import ERROR_OF_A_RECORD, STEEPEST, Objective, steepness
 from ddssp.secret.counts import MOST, Secret
 from ddssp.secret.rows import LOST, Chunk, Rows, entries, levels_of, score_of, target_of
 
@@ -42,16 +42,16 @@ FARTHEST = 64.0
 """How far a score may go in one step."""
 
 PASSES = 1000
-"""Over the rows, at most; 4 to 12 are usual."""
+"""Over the rows, at most; 5 to 8 are usual."""
 
-assert 2 * PRECISE * UNDERSTATED == SLACK
+assert 2 * PRECISE * UNDERSTATED == ERROR_OF_A_RECORD
 
 
 def minimiser(rows: Rows, asked: Objective, b: Array) -> Array:
     """θ − θ₀ with every derivative of the perturbed objective below `asked.slack`, errors of its evaluation included.
 
-    A step is shortened, by the secant rule, until the derivative along it is at most a quarter of what it was, and positive:
-    the minimum along the step is not left far behind.
+    A step that goes too far, so that the derivative along it is positive and more than a quarter of what it was before, is
+    shortened by the secant rule.
     """
     look = _Look(rows, asked, b)
     off, here, slow = np.zeros(len(b)), look(np.zeros(len(b)), curved=True), True

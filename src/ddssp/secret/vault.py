@@ -32,7 +32,7 @@ TOGETHER = 2**18
 """Cells that are drawn in one call, at most, if they are of several queries."""
 
 STANDARD = 2.0**52
-"""A standard normal number is drawn as so many times an integer."""
+"""A standard normal number is drawn as an integer, in units of 1/STANDARD."""
 
 WIDE = 2**31
 """From this many records on, products are taken in Python integers."""
