@@ -143,6 +143,15 @@ def test_a_far_anchor_is_left_in_small_steps():
     assert (np.abs(derivatives(data, asked, np.zeros(WIDTH), found)) <= asked.slack).all()
 
 
+def test_a_step_out_of_a_flat_place_is_shortened():
+    """Where every chance is 1 the curvature is the ridge alone, and Newton's step would leave all precision behind."""
+    data, anchor = table(30_000), np.zeros(WIDTH)
+    anchor[0] = 60.0
+    asked = question(30_000.0, anchor=anchor, ridge=np.full(WIDTH, 0.5))
+    found = minimiser(rows_of(data), asked, np.zeros(WIDTH))
+    assert (np.abs(derivatives(data, asked, np.zeros(WIDTH), found)) <= asked.slack).all()
+
+
 def test_far_more_records_than_the_question_says_end_without_an_answer():
     data = table(200)
     minimiser(rows_of(data), question(200 / 15), np.zeros(WIDTH))
