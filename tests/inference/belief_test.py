@@ -31,7 +31,6 @@ def scalars(d: int, n: float = 1000.0, variance: float = 0.3, doubt: float = 1e-
         share=np.zeros(d),
         variance=np.full(d, variance),
         doubt=np.full(d, doubt),
-        live=np.ones(d, bool),
     )
 
 
@@ -178,15 +177,15 @@ def test_many_gradients_say_as_much_as_one_with_all_the_budget():
 
 
 def test_what_is_not_known_of_the_curvature_makes_far_gradients_count_less():
-    at, w, C = np.arange(2), np.ones(2), np.eye(2)
+    w, C = np.ones(2), np.eye(2)
     near = Evidence(gradient=np.array([1.0, 1.0]), noise=np.ones(2), at=np.zeros(2), centre=0.0, bias=0.0)
     far = Evidence(gradient=np.array([-5.0, -5.0]), noise=np.ones(2), at=np.full(2, 10.0), centre=0.0, bias=0.0)
     places = np.array([near.at, far.at])
-    sure, S = module._observation((near, far), places, at, w, C, np.zeros((2, 2)), np.zeros(2), np.zeros(2), 0.0)
+    sure, S = module._observation((near, far), places, w, C, np.zeros((2, 2)), np.zeros(2), np.zeros(2), 0.0)
     assert np.allclose(sure, (1.0 + 5.0) / 2)  # b_t = w g_t + C φ_t, averaged
     assert np.allclose(S, 0.5)
     V = np.array([[0.0, 0.04], [0.04, 0.0]])
-    unsure, wider = module._observation((near, far), places, at, w, C, V, np.zeros(2), np.zeros(2), 0.0)
+    unsure, wider = module._observation((near, far), places, w, C, V, np.zeros(2), np.zeros(2), 0.0)
     weight = 1 / (1 + module.CAUTION * 0.04 * 100)
     assert np.allclose(unsure, (1.0 + 5.0 * weight) / (1 + weight))
     assert (wider > S).all()
@@ -195,12 +194,12 @@ def test_what_is_not_known_of_the_curvature_makes_far_gradients_count_less():
 def learned(C: np.ndarray, places: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """C and V before and after gradients at `places`."""
     d = len(C)
-    g, at = scalars(d), np.arange(d)
+    g = scalars(d)
     H, truth = hessian(g, C), np.linspace(-0.3, 0.3, d)
     evidence = [Evidence(gradient=H @ (truth - p), noise=np.full(d, noise), at=p, centre=0.0, bias=0.0) for p in places]
     w = 1 / np.sqrt(g.total * g.variance)
-    first, V = blocks_correlation(g, {}, at)
-    return first, V, *module._learned(first, V, evidence, places / w, at, w, 0.0)
+    first, V = blocks_correlation(g, {})
+    return first, V, *module._learned(first, V, evidence, places / w, w, 0.0)
 
 
 def test_curvature_is_learned_from_the_way_the_gradients_took():

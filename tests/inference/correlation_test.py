@@ -32,7 +32,6 @@ def geometry_of(parts: list[np.ndarray], hot: np.ndarray) -> Geometry:
         share=share,
         variance=Z.var(0),
         doubt=np.full(len(sizes), 1e-6),
-        live=np.ones(len(mean), bool),
     )
 
 
@@ -49,7 +48,7 @@ def test_where_all_is_measured_it_is_the_correlation_of_the_rows():
     """But for directions that no row can take, which are raised to WEAKEST."""
     parts, hot = rows_of(0)
     g = geometry_of(parts, hot)
-    C, V = correlation(g, measured(parts, ALL), np.arange(16))
+    C, V = correlation(g, measured(parts, ALL))
     assert definite(np.corrcoef(np.hstack(parts).T)) == pytest.approx(C, abs=0.03)
     assert V[~np.eye(16, dtype=bool)].max() < 1e-6
 
@@ -59,7 +58,7 @@ def test_what_was_not_measured_is_independent_given_what_was():
     parts, hot = rows_of(1)
     g = geometry_of(parts, hot)
     truth = np.corrcoef(np.hstack(parts).T)[2:8, 8:]
-    C, V = correlation(g, measured(parts, [c for c in ALL if c != (2, 3)]), np.arange(16))
+    C, V = correlation(g, measured(parts, [c for c in ALL if c != (2, 3)]))
     assert C[2:8, 8:] == pytest.approx(C[2:8, :2] @ np.linalg.solve(C[:2, :2], C[:2, 8:]), abs=1e-9)
     assert np.linalg.norm(C[2:8, 8:] - truth) < 0.7 * np.linalg.norm(truth)
     assert V[2:8, 8:] == pytest.approx(UNMEASURED**2 / np.sqrt(48))
@@ -72,7 +71,7 @@ def test_whatever_was_measured_it_is_positive_definite(sigma, left_out):
     parts, hot = rows_of(2)
     g = geometry_of(parts, hot)
     cross = measured(parts, [c for c in ALL if c != left_out], sigma)
-    C, _ = correlation(g, cross, np.arange(16))
+    C, _ = correlation(g, cross)
     assert np.array_equal(C, C.T)
     assert np.linalg.eigvalsh(C)[0] > 1e-6
     if sigma == 300.0:
@@ -89,7 +88,7 @@ def test_noise_is_not_taken_for_what_weak_axes_have():
     """The difference of two numbers that almost agree says little; noise of the products must not make levels explain it."""
     parts, hot = rows_of(3)
     g = geometry_of(parts, hot)
-    C, _ = correlation(g, measured(parts, [*ALL[:3], (1, 2), (1, 3)], 60.0), np.arange(16))
+    C, _ = correlation(g, measured(parts, [*ALL[:3], (1, 2), (1, 3)], 60.0))
     weak = np.array([1, -1]) / np.sqrt(2)
     explained = weak @ C[:2, 2:8] @ np.linalg.solve(C[2:8, 2:8], C[2:8, :2]) @ weak
     assert explained < 0.5 * weak @ C[:2, :2] @ weak
@@ -105,9 +104,8 @@ def test_levels_of_one_column_are_correlated_as_their_shares_say():
         share=share,
         variance=share * (1 - share),
         doubt=np.array([1.0]),
-        live=np.ones(3, bool),
     )
-    C, V = correlation(g, {}, np.arange(3))
+    C, V = correlation(g, {})
     codes = np.repeat(np.arange(3), (n * share).astype(int))
     assert np.allclose(C, definite(np.corrcoef(np.eye(3)[codes].T)))
     assert np.allclose(V, np.diag(np.diag(V)))
@@ -119,12 +117,12 @@ def test_a_measured_table_of_two_numbers_is_shrunken_by_its_own_signal():
     parts = [a, 0.5 * a + rng.uniform(-0.5, 0.5, a.shape)]
     g = geometry_of(parts, np.array([False, False]))
     truth = np.corrcoef(np.hstack(parts).T)
-    sharp, V = correlation(g, measured(parts, [(0, 1)]), np.arange(2))
+    sharp, V = correlation(g, measured(parts, [(0, 1)]))
     assert sharp == pytest.approx(truth, abs=1e-3)
     assert V[0, 1] < 1e-8
     sigma = 400.0
     noisy = measured(parts, [(0, 1)], sigma, seed=1)
-    blurred, V = correlation(g, noisy, np.arange(2))
+    blurred, V = correlation(g, noisy)
     scale = g.total * np.sqrt(g.variance.prod())
     seen, noise = (noisy[0, 1][0].item() - g.total * g.offset.prod()) / scale, (sigma / scale) ** 2
     assert blurred[0, 1] == pytest.approx((1 - noise / seen**2) * seen)

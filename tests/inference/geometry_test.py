@@ -53,7 +53,6 @@ def test_without_noise_it_is_the_rows_own():
     assert g.sizes.tolist() == [1, 1, 3, 1]
     assert g.hot.tolist() == [False, False, True, False]
     assert g.block.tolist() == [0, 1, 2, 2, 2, 3]
-    assert g.live.all()
     assert np.allclose(g.share[2:5], Z.mean(0)[2:5] + 1 / 3)
     assert np.allclose(g.reach, [Z[:, g.block == j].var(0).sum() for j in range(4)])
     assert np.allclose(g.typical, [400 * np.exp(np.log(Z[:, g.block == j].var(0)).mean()) for j in range(4)])
@@ -79,24 +78,12 @@ def test_whatever_the_noise_it_is_possible(noise, sigma):
     assert (g.share[2:5] > 0).all()
     assert (g.reach > 0).all()
     assert np.isfinite(g.typical).all()
-    count = known["g",].values[0] + g.total / 3
-    assert (g.live[2:5] == (count > -sigma)).all()
 
 
-def test_a_level_is_live_down_to_one_standard_deviation_below_none():
-    known, third = dict(exact_once()), float(exact_once()[()].values[0, 0]) / 3
-    for count, live in ((-9.0, True), (-11.0, False)):
-        values = np.array([[100.0, 50.0, count - third]])
-        known["g",] = Measurement(clique=("g",), values=values, sigma=10.0)
-        assert geometry(BLOCKS, known).live[2:5].tolist() == [True, True, live]
-
-
-def test_a_level_that_noise_made_negative_is_not_live():
+def test_a_level_that_noise_made_negative_has_half_a_standard_deviation():
     known = dict(exact_once())
     known["g",] = Measurement(clique=("g",), values=np.array([[100.0, 50.0, -150.0]]), sigma=10.0)
-    g = geometry(BLOCKS, known)
-    assert g.live[2:5].tolist() == [True, True, False]
-    assert g.share[4] == pytest.approx(5 / (5 + 100 + 50 + 800 / 3))  # half a σ stands for it
+    assert geometry(BLOCKS, known).share[4] == pytest.approx(5 / (5 + 100 + 50 + 800 / 3))
 
 
 def test_a_variance_below_the_noise_is_raised_to_it():

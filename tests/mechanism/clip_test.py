@@ -1,4 +1,4 @@
-"""The next clip: small where noise is dear, never above the last one, never far below it."""
+"""Clips: the next one is small where noise is dear, never above the last, never far below it; levels have their own."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from ddssp.mechanism.clip import EDGES, SLOWEST, next_clip, spread
+from ddssp.encoding import Encoding
+from ddssp.mechanism.clip import EDGES, REACH, SLOWEST, by_level, next_clip, spread
+from ddssp.schema import Schema
 
 BINS = len(EDGES) + 1
 CLIPS = st.floats(0.01, 2.0)
@@ -57,3 +59,13 @@ def test_a_heavy_tail_keeps_the_clip_wide():
     heavy = histogram(np.clip(rng.standard_t(2.1, 20_000) * 0.04, -2, 2))
     assert next_clip(heavy, 1e-5, 0.5, 1e-3)[0] > next_clip(light, 1e-5, 0.5, 1e-3)[0]
     assert next_clip(heavy, 1e-5, 0.5, 1e-3)[1] > next_clip(light, 1e-5, 0.5, 1e-3)[1]
+
+
+def test_levels_count_as_far_as_their_coefficients_may_be_off():
+    column = {"kind": "categorical", "levels": list("abc")}
+    blocks = Encoding.centred(Schema(columns={"x": {"kind": "boolean"}, "g": column, "h": column})).blocks[1:]
+    sd = np.array([5.0, 0.01, 0.1, 3.0, 0.01, 0.02, 0.03])
+    number, unknown, known = by_level(blocks, sd**2, 0.1)
+    assert number is None  # a number has no levels, however little is known of it
+    assert known is None  # every level is known to within the clip
+    assert unknown == pytest.approx([0.1, REACH * 0.1, 2.0])  # never below the clip, nor beyond what a residual can be

@@ -75,6 +75,7 @@ class Recorder:
             w.link,
             w.theta.tolist(),
             asked.clip,
+            [None if c is None else c.tolist() for c in asked.clips],
             asked.sigmas,
             asked.edges,
             asked.sigma_bins,

@@ -126,7 +126,8 @@ class Transcript:
         return self._pass(("select", *parts, epsilon), lambda: self._behind.select(candidates, epsilon))
 
     def residuals(self, asked):
-        question = ("residuals", asked.working.theta.tolist(), asked.clip, asked.sigmas, asked.edges, asked.sigma_bins)
+        levels = [None if c is None else c.tolist() for c in asked.clips]
+        question = ("residuals", asked.working.theta.tolist(), asked.clip, levels, asked.sigmas, asked.edges, asked.sigma_bins)
         return self._pass(question, lambda: self._behind.residuals(asked))
 
     def minimise(self, asked):

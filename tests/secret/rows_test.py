@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -43,10 +44,13 @@ THETAS = {
 CLIPS = (0.003, 0.1, 0.5, 1.7)
 
 
-def asked(link: Link, theta=THETAS["odd"], clip: float = 0.5, edges=EDGES) -> Residuals:
+def asked(link: Link, theta=THETAS["odd"], clip: float = 0.5, edges=EDGES, levels=None) -> Residuals:
+    """`levels` are clips of the levels of column c."""
     blocks = Encoding.centred(SCHEMAS[link]).blocks
     working = Working(features=blocks[:-1], target=blocks[-1], theta=np.asarray(theta), link=link)
-    return Residuals(working=working, clip=clip, sigmas=(1e6,) * (len(blocks) - 1), edges=edges, sigma_bins=1e3)
+    by_level = tuple(np.asarray(levels) if b.column == "c" else None for b in blocks[:-1]) if levels is not None else ()
+    sigmas = (1e6,) * (len(blocks) - 1)
+    return Residuals(working=working, clip=clip, sigmas=sigmas, edges=edges, sigma_bins=1e3, by_level=by_level)
 
 
 def rows_of(records: list[dict], link: Link, split: int | None = None) -> Rows:
@@ -96,24 +100,34 @@ def exact_residual(record: dict, question: Residuals) -> Fraction:
 
 def judged(record: dict, question: Residuals) -> tuple[list[list[int]], list[int], bool]:
     """Gradient numerators and bin of one record; and whether float64 could have rounded it to the other side."""
-    r, c = exact_residual(record, question), Fraction(question.clip)
-    scaled = min(max(r, -c), c) / c * RESIDUAL
-    step = math.trunc(scaled)
+    r, schema = exact_residual(record, question), SCHEMAS[question.working.link]
     close = any(abs(abs(r) - Fraction(e)) < 1e-9 for e in question.edges)
-    if abs(r) >= c:  # beyond the clip float64 may fall one step short, always the same way
-        step = int(math.copysign(math.trunc(question.clip * (RESIDUAL / question.clip)), r))
-    else:
-        close = close or abs(scaled - round(scaled)) < Fraction(1, 10**7)
-    schema = SCHEMAS[question.working.link]
-    gradient = [[v * step for v in judge.numerators(record, b, schema)] for b in question.working.features]
+
+    def steps(clip: float) -> int:
+        nonlocal close
+        scaled = min(max(r / Fraction(clip), -1), 1) * RESIDUAL
+        close = close or (abs(scaled) < RESIDUAL and abs(scaled - round(scaled)) < Fraction(1, 10**7))
+        return math.trunc(scaled)
+
+    gradient = []
+    for b, clips in zip(question.working.features, question.clips, strict=True):
+        numerators = judge.numerators(record, b, schema)
+        if clips is None:
+            gradient.append([v * steps(question.clip) for v in numerators])
+        else:  # the record's own level alone, by its own clip
+            gradient.append([steps(float(c)) if v == max(numerators) else 0 for c, v in zip(clips, numerators, strict=True)])
     place = sum(abs(r) > Fraction(e) for e in question.edges)
     return gradient, [int(i == place) for i in range(len(question.edges) + 1)], close
 
 
+LEVELS = (0.05, 0.7, 1.9)
+
+
+@pytest.mark.parametrize("levels", [None, LEVELS])
 @pytest.mark.parametrize("link", Link)
 @pytest.mark.parametrize("theta", THETAS)
-def test_one_record_is_what_exact_arithmetic_says(link, theta):
-    question = asked(link, THETAS[theta], clip=0.7)
+def test_one_record_is_what_exact_arithmetic_says(link, theta, levels):
+    question = asked(link, THETAS[theta], clip=0.7, levels=levels)
     told = 0
     for record in some_records(link, 25, 1):
         gradient, bins, close = judged(record, question)
@@ -126,11 +140,13 @@ def test_one_record_is_what_exact_arithmetic_says(link, theta):
     assert told >= (20 if theta == "odd" else 0)
 
 
+@pytest.mark.parametrize("levels", [None, LEVELS])
 @pytest.mark.parametrize("link", Link)
-def test_a_table_is_the_sum_of_its_records(link):
-    records = [r for r in some_records(link, 60, 2) if not judged(r, asked(link))[2]]
-    parts = [judged(r, asked(link)) for r in records]
-    got, bins = rows_of(records, link).answer(asked(link))
+def test_a_table_is_the_sum_of_its_records(link, levels):
+    question = asked(link, levels=levels)
+    records = [r for r in some_records(link, 60, 2) if not judged(r, question)[2]]
+    parts = [judged(r, question) for r in records]
+    got, bins = rows_of(records, link).answer(question)
     for i, g in enumerate(got):
         assert g.tolist() == np.sum([p[0][i] for p in parts], axis=0).tolist()
     assert bins.tolist() == np.sum([p[1] for p in parts], axis=0).tolist()
@@ -150,14 +166,31 @@ def test_sensitivity_by_brute_force_over_all_records(link):
             for i, g in enumerate(gradient):
                 worst[i] = max(worst[i], sum(int(v) ** 2 for v in g))
             assert sorted(bins.tolist()) == [0, 0, 0, 0, 1]
-    assert worst == [b.bound * RESIDUAL**2 for b in blocks]
+    assert worst == [b.bound * RESIDUAL**2 for b in blocks] == list(question.squared_sensitivities)
 
 
 @pytest.mark.parametrize("link", Link)
+def test_with_clips_by_level_one_record_moves_one_level_by_its_own_clip(link):
+    """By brute force as above: 1 in units of the level's clip, whatever the clips are."""
+    singles = [rows_of([r], link) for r in all_records(link)]
+    for levels in (LEVELS, LEVELS[::-1], (1 / LARGEST, LARGEST, 1.0)):
+        worst = 0
+        for theta in THETAS.values():
+            question = asked(link, theta, 0.01, levels=levels)
+            place = [b.column for b in question.working.features].index("c")
+            for single in singles:
+                moved = single.answer(question)[0][place]
+                assert np.count_nonzero(moved) <= 1
+                worst = max(worst, sum(int(v) ** 2 for v in moved))
+        assert worst == RESIDUAL**2 == question.squared_sensitivities[place]
+
+
+@pytest.mark.parametrize("levels", [None, LEVELS])
+@pytest.mark.parametrize("link", Link)
 @pytest.mark.parametrize("theta", THETAS)
-def test_removing_a_record_takes_away_its_own_part_and_nothing_else(link, theta):
+def test_removing_a_record_takes_away_its_own_part_and_nothing_else(link, theta, levels):
     records = some_records(link, 37, 3)
-    question = asked(link, THETAS[theta], clip=0.3)
+    question = asked(link, THETAS[theta], clip=0.3, levels=levels)
     whole = flat(rows_of(records, link).answer(question))
     for i, record in enumerate(records):
         alone = flat(rows_of([record], link).answer(question))
@@ -165,10 +198,11 @@ def test_removing_a_record_takes_away_its_own_part_and_nothing_else(link, theta)
         assert (whole - without == alone).all()
 
 
+@pytest.mark.parametrize("levels", [None, LEVELS])
 @pytest.mark.parametrize("link", Link)
-def test_order_batches_and_company_do_not_matter(link, monkeypatch):
+def test_order_batches_and_company_do_not_matter(link, levels, monkeypatch):
     records, more = some_records(link, 101, 4), some_records(link, 13, 5)
-    question = asked(link, clip=0.2)
+    question = asked(link, clip=0.2, levels=levels)
     whole = flat(rows_of(records, link).answer(question))
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(len(records))
@@ -237,11 +271,21 @@ def test_no_rows():
         {"clip": math.nan},
         {"clip": math.inf},
         {"clip": 1e-300},
+        {"levels": [0.1, 0.0, 0.1]},
+        {"levels": [0.1, math.nan, 0.1]},
+        {"levels": [0.1, math.inf, 0.1]},
+        {"levels": [0.1, 0.1]},
     ],
 )
 def test_what_could_overflow_is_no_question(changes):
-    with pytest.raises(ValueError, match=r"must (be finite|lie between)"):
+    with pytest.raises(ValueError, match=r"must (be finite|lie between|be one for each level)"):
         asked(Link.IDENTITY, **changes)
+
+
+def test_numbers_have_no_clips_by_level():
+    question = asked(Link.IDENTITY)
+    with pytest.raises(ValueError, match="of a one-hot block"):
+        replace(question, by_level=(None, np.ones(1), None, None, None))
 
 
 def test_the_largest_coefficients_still_have_finite_residuals():
@@ -288,6 +332,33 @@ def vault(records: list[dict], link: Link, rho: Fraction, noise=None) -> Vault:
     table = pa.table({c: [r[c] for r in records] for c in schema.columns})
     exact = counts(batches(table, tuple(schema.columns)), Layout.of(schema, Encoding.centred(schema)))
     return Vault(exact, rho, noise or NoNoise(), rows_of(records, link))
+
+
+@pytest.mark.parametrize("link", Link)
+def test_clips_by_level_cost_what_the_block_costs_and_answer_on_the_scale_of_the_gradient(link):
+    drawn = []
+
+    class Watch(NoNoise):
+        def gaussian(self, values, sigma):
+            drawn.append(sigma)
+            return values
+
+    records, question = some_records(link, 50, 9), asked(link, clip=0.1, levels=LEVELS)
+    made = vault(records, link, Fraction(1), Watch())
+    gradient, _ = made.residuals(question)
+    place = [b.column for b in question.working.features].index("c")
+    sigma, own = question.sigmas[place], np.array(LEVELS)
+    charges = [
+        question.clip**2 * (1 if i == place else b.kappa) / (2 * s**2)
+        for i, (b, s) in enumerate(zip(question.working.features, question.sigmas, strict=True))
+    ]
+    assert float(1 - made.remaining) == pytest.approx(sum(charges) + 1 / (2 * question.sigma_bins**2), rel=1e-9)
+    # Noise of c_l σ / c in level l, on a lattice of steps c_l / RESIDUAL.
+    assert drawn[place] / (RESIDUAL / own) == pytest.approx(own * sigma / question.clip)
+    level = np.array([np.argmax(judge.numerators(r, question.working.features[place], SCHEMAS[link])) for r in records])
+    r = np.array([float(exact_residual(record, question)) for record in records])
+    for k, c in enumerate(LEVELS):
+        assert gradient[place][k] == pytest.approx(np.clip(r[level == k], -c, c).sum(), abs=2 * len(records) * c / RESIDUAL)
 
 
 @pytest.mark.parametrize("link", Link)

@@ -89,24 +89,21 @@ def believed(
     geometry: Geometry, cross: Cross, evidence: Sequence[Evidence], old: Belief, *, scale: float, loss: Loss = SQUARES
 ) -> Belief:
     """The belief after all evidence; `scale` is the variance of the target on the scale of the score."""
-    at = np.flatnonzero(geometry.live)
-    block = geometry.block[at]
+    block = geometry.block
     unit = geometry.total * loss.curvature
-    w = 1 / np.sqrt(unit * geometry.variance[at])
+    w = 1 / np.sqrt(unit * geometry.variance)
     full = scale / geometry.reach
-    share, phi, doubt = old.prior / full, old.theta[at] / w, old.variance[at] / w**2
-    way = Way(points=np.array([e.at[at] for e in evidence]) / w, centres=np.array([e.centre for e in evidence]), unit=unit)
-    C, V = correlation(geometry, cross, at)
-    C, V = _learned(C, V, evidence, way.stretched(C, phi, loss), at, w, loss.bend)
+    share, phi, doubt = old.prior / full, old.theta / w, old.variance / w**2
+    way = Way(points=np.array([e.at for e in evidence]) / w, centres=np.array([e.centre for e in evidence]), unit=unit)
+    C, V = correlation(geometry, cross)
+    C, V = _learned(C, V, evidence, way.stretched(C, phi, loss), w, loss.bend)
     C = definite(C)
     for _ in range(PASSES):
-        b, S = _observation(evidence, way.stretched(C, phi, loss), at, w, C, V, phi, doubt, loss.bend)
+        b, S = _observation(evidence, way.stretched(C, phi, loss), w, C, V, phi, doubt, loss.bend)
         share, phi, doubt = _posterior(b, S, C, block, share, full[block] / w**2)
-    theta, variance = np.zeros_like(old.theta), np.zeros_like(old.theta)
-    theta[at], variance[at] = phi * w, doubt * w**2
-    noise = evidence[-1].noise[at] * w**2
+    noise = evidence[-1].noise * w**2
     unseen = np.sqrt(2 * np.bincount(block, noise**2, len(share))) / (unit * geometry.reach)
-    return Belief(theta=theta, variance=variance, prior=share * full, unseen=unseen, spreads=way.spreads(C, phi))
+    return Belief(theta=phi * w, variance=doubt * w**2, prior=share * full, unseen=unseen, spreads=way.spreads(C, phi))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -136,32 +133,30 @@ class Way:
         return np.asarray(self.points * ratio[:, None])
 
 
-def _learned(
-    C: Array, V: Array, evidence: Sequence[Evidence], points: Array, at: NDArray[np.intp], w: Array, bend: float
-) -> tuple[Array, Array]:
+def _learned(C: Array, V: Array, evidence: Sequence[Evidence], points: Array, w: Array, bend: float) -> tuple[Array, Array]:
     """C and V after what successive gradients say of C: w (g_t − g_s) = C (φ_s − φ_t) + noise, row by row."""
     C, V = C.copy(), V.copy()
     for (s, here), (t, there) in pairwise(zip(evidence, points, strict=True)):
         x = here - there
-        noise = (s.noise[at] + t.noise[at]) * w**2 + s.bias + t.bias + (bend * (C @ x)) ** 2
+        noise = (s.noise + t.noise) * w**2 + s.bias + t.bias + (bend * (C @ x)) ** 2
         spread = V * x
         total = spread @ x + noise
-        C += ((t.gradient[at] - s.gradient[at]) * w - C @ x)[:, None] * (spread / total[:, None])
+        C += ((t.gradient - s.gradient) * w - C @ x)[:, None] * (spread / total[:, None])
         V -= spread**2 / total[:, None]
     return (C + C.T) / 2, (V + V.T) / 2
 
 
 def _observation(
-    evidence: Sequence[Evidence], points: Array, at: NDArray[np.intp], w: Array, C: Array, V: Array, phi: Array, doubt: Array,
+    evidence: Sequence[Evidence], points: Array, w: Array, C: Array, V: Array, phi: Array, doubt: Array,
     bend: float,
 ) -> tuple[Array, Array]:  # fmt: skip
     """b and S: all gradients averaged by inverse variance."""
-    b, S, weights = np.zeros(len(at)), np.zeros(len(at)), np.zeros(len(at))
+    b, S, weights = np.zeros_like(phi), np.zeros_like(phi), np.zeros_like(phi)
     for e, point in zip(evidence, points, strict=True):
         way = phi - point
-        variance = e.noise[at] * w**2 + CAUTION * V @ (way**2 + doubt) + (bend * (C @ way)) ** 2
+        variance = e.noise * w**2 + CAUTION * V @ (way**2 + doubt) + (bend * (C @ way)) ** 2
         weight = 1 / (variance + e.bias)
-        b += weight * (e.gradient[at] * w + C @ point)
+        b += weight * (e.gradient * w + C @ point)
         S += weight**2 * variance
         weights += weight
     return b / weights, S / weights**2
@@ -174,10 +169,8 @@ def _posterior(b: Array, S: Array, C: Array, block: NDArray[np.intp], share: Arr
     has precision s = (1 / B⁻¹_ii − 1) / T and says q = mean / (T B⁻¹_ii).
     """
     starts = np.flatnonzero(np.diff(block, prepend=-1))
-    here = block[starts]
     A, a = (C / S) @ C, C @ (b / S)
     common = np.full(len(SHARES), 1 / len(SHARES))
-    share = share.copy()
     for step in range(STEPS + 1):
         T = share[block] * unit
         R = np.sqrt(T)
@@ -187,9 +180,9 @@ def _posterior(b: Array, S: Array, C: Array, block: NDArray[np.intp], share: Arr
         if step == STEPS:
             break
         new, common = variances((1 / kept - 1) / T, mean / (T * kept), unit, starts, common)
-        if np.abs(np.log(new / share[here])).max() < SETTLED:
+        if np.abs(np.log(new / share)).max() < SETTLED:
             break
-        share[here] = np.sqrt(share[here] * new)
+        share = np.sqrt(share * new)
     return share, mean, T * kept
 
 

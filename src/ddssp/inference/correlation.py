@@ -14,7 +14,7 @@ levels from few to many, and each joins so that C stays positive definite:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -60,13 +60,13 @@ class Seen:
         return U @ (signal / (signal + noise) * value), U**2 @ (signal * noise / (signal + noise))
 
 
-def correlation(geometry: Geometry, cross: Cross, at: Places) -> tuple[Array, Array]:
-    """C and V of the coordinates `at`."""
-    block = geometry.block[at]
-    places = {int(j): np.flatnonzero(block == j) for j in np.unique(block)}
+def correlation(geometry: Geometry, cross: Cross) -> tuple[Array, Array]:
+    """C and V."""
+    ends = np.cumsum([0, *geometry.sizes])
+    places = {j: np.arange(start, end) for j, (start, end) in enumerate(pairwise(ends))}
     order = sorted(places, key=lambda j: (geometry.hot[j], len(places[j])))
-    seen = _seen(geometry, cross, at, places)
-    C, V = _alone(geometry, at, places)
+    seen = _seen(geometry, cross, places)
+    C, V = _alone(geometry, places)
     for i, j in enumerate(order):
         _join(C, V, seen, geometry, places, order[:i], j)
     return C, V
@@ -79,30 +79,30 @@ def definite(C: Array) -> Array:
     return np.asarray((raised + raised.T) / 2)
 
 
-def _alone(geometry: Geometry, at: Places, places: dict[int, Places]) -> tuple[Array, Array]:
+def _alone(geometry: Geometry, places: dict[int, Places]) -> tuple[Array, Array]:
     """C and V of each block by itself; levels from their frequencies."""
     n = geometry.total
-    root = np.sqrt(n * geometry.variance[at])
-    C, V = np.eye(len(at)), np.zeros((len(at), len(at)))
+    root = np.sqrt(n * geometry.variance)
+    C, V = np.eye(len(root)), np.zeros((len(root), len(root)))
     for j, p in places.items():
         if geometry.hot[j]:
-            share = geometry.share[at[p]]
+            share = geometry.share[p]
             C[np.ix_(p, p)] = definite(n * (np.diag(share) - np.outer(share, share)) / np.outer(root[p], root[p]))
         V[p, p] = geometry.doubt[j] / root[p] ** 4
     return C, V
 
 
-def _seen(geometry: Geometry, cross: Cross, at: Places, places: dict[int, Places]) -> Seen:
-    n, starts = geometry.total, np.cumsum([0, *geometry.sizes])
-    root, offset = np.sqrt(n * geometry.variance[at]), geometry.offset[at]
-    value, noise = np.zeros((len(at), len(at))), np.zeros((len(at), len(at)))
+def _seen(geometry: Geometry, cross: Cross, places: dict[int, Places]) -> Seen:
+    n, offset = geometry.total, geometry.offset
+    root = np.sqrt(n * geometry.variance)
+    value, noise = np.zeros((len(root), len(root))), np.zeros((len(root), len(root)))
     known = np.zeros((len(geometry.sizes), len(geometry.sizes)), np.bool_)
     for j, k in combinations(places, 2):
         if (j, k) in cross:
             p, q = places[j], places[k]
             raw, sigma2 = cross[j, k]
             scale = np.outer(root[p], root[q])
-            table = (raw[np.ix_(at[p] - starts[j], at[q] - starts[k])] - n * np.outer(offset[p], offset[q])) / scale
+            table = (raw - n * np.outer(offset[p], offset[q])) / scale
             value[np.ix_(p, q)], value[np.ix_(q, p)] = table, table.T
             noise[np.ix_(p, q)], noise[np.ix_(q, p)] = sigma2 / scale**2, sigma2 / scale.T**2
             known[j, k] = known[k, j] = True

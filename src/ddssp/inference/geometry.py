@@ -25,7 +25,6 @@ class Geometry:
         sizes: rows of each block; `hot` says which are one-hot.
         offset: mean of z, "P"; `share` the frequencies of one-hot levels (the mean of a scalar).
         variance: of z, "P"; `doubt` the noise variance of each block's first moments, "J".
-        live: coordinates that anything is known about; a level whose noisy count is a standard deviation below 0 is not.
     """
 
     total: float
@@ -35,7 +34,6 @@ class Geometry:
     share: Array
     variance: Array
     doubt: Array
-    live: NDArray[np.bool_]
 
     @cached_property
     def block(self) -> NDArray[np.intp]:
@@ -45,13 +43,12 @@ class Geometry:
     @cached_property
     def reach(self) -> Array:
         """Total variance of each block: a prior variance t of its coefficients explains t · reach."""
-        return np.maximum(self.by_block(self.variance * self.live), 1e-12)
+        return np.maximum(self.by_block(self.variance), 1e-12)
 
     @cached_property
     def typical(self) -> Array:
-        """Geometric mean of n̂ · variance over each block's live coordinates."""
-        levels = np.maximum(self.by_block(self.live.astype(np.float64)), 1)
-        return np.asarray(np.exp(self.by_block(np.log(self.total * self.variance) * self.live) / levels))
+        """Geometric mean of n̂ · variance over each block's coordinates."""
+        return np.asarray(np.exp(self.by_block(np.log(self.total * self.variance)) / self.sizes))
 
     def by_block(self, values: Array) -> Array:
         """Sum over each block."""
@@ -62,7 +59,7 @@ def geometry(blocks: tuple[Block, ...], known: Mapping[Clique, Measurement]) -> 
     """Means, variances and frequencies from measured n̂, first moments and squares; kept within what is possible."""
     total = max(float(known[()].values[0, 0]), known[()].sigma, 1.0)
     parts = [(_scalar if b.is_scalar else _levels)(b, total, known) for b in blocks]
-    offset, share, variance, live = (np.concatenate(column) for column in zip(*(p[:4] for p in parts), strict=True))
+    offset, share, variance = (np.concatenate(column) for column in zip(*(p[:3] for p in parts), strict=True))
     return Geometry(
         total=total,
         sizes=np.array([b.rows for b in blocks]),
@@ -70,12 +67,11 @@ def geometry(blocks: tuple[Block, ...], known: Mapping[Clique, Measurement]) -> 
         offset=offset,
         share=share,
         variance=variance,
-        live=live,
-        doubt=np.array([p[4] for p in parts]),
+        doubt=np.array([p[3] for p in parts]),
     )
 
 
-Part = tuple[Array, Array, Array, NDArray[np.bool_], float]
+Part = tuple[Array, Array, Array, float]
 
 
 def _scalar(block: Block, total: float, known: Mapping[Clique, Measurement]) -> Part:
@@ -84,7 +80,7 @@ def _scalar(block: Block, total: float, known: Mapping[Clique, Measurement]) -> 
     mean = np.clip(first.values[0] / total, -1, 1)
     second = block.kappa if square is None else square.values[0, 0] / total + 0.5
     variance = np.clip(second - mean**2, min(2 * first.sigma / total, 1.0), 1.0)
-    return mean, mean, variance, np.array([True]), 2 * first.sigma**2
+    return mean, mean, variance, 2 * first.sigma**2
 
 
 def _levels(block: Block, total: float, known: Mapping[Clique, Measurement]) -> Part:
@@ -92,4 +88,4 @@ def _levels(block: Block, total: float, known: Mapping[Clique, Measurement]) -> 
     count = first.values[0] + total / block.rows
     share = np.maximum(count, 0.5 * first.sigma)
     share = share / share.sum()
-    return share - 1 / block.rows, share, share * (1 - share), count > -first.sigma, first.sigma**2
+    return share - 1 / block.rows, share, share * (1 - share), first.sigma**2

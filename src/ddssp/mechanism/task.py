@@ -5,7 +5,8 @@ it, if they are put together well (inference/belief.py); and each is taken at a 
 
 FIRST     n̂, and first moments of every block: means, variances, frequencies
 rounds    MEASURE   products of blocks, as far as not knowing them hurts more than the gradient's own noise
-          GRADIENT  Σ z clip_c(r) of all blocks and a histogram of |r|, in one pass over the rows
+          GRADIENT  Σ z clip_c(r) of all blocks and a histogram of |r|, in one pass over the rows; of a linear regression
+                    levels that are not yet known to within c have clips of their own
           BELIEVE   θ with one prior variance per block; the next clip, or the curvature of a chance, from the histogram
 last      of a logistic regression whose noise is low: a perturbed objective around θ (mechanism/objective.py)
 
@@ -31,7 +32,7 @@ from ddssp.inference.geometry import Geometry, geometry
 from ddssp.inference.psd import combined
 from ddssp.marginal import Measurement
 from ddssp.mechanism import Fitted, Outcome, Progress
-from ddssp.mechanism.clip import EDGES, next_clip
+from ddssp.mechanism.clip import EDGES, by_level, next_clip
 from ddssp.mechanism.moments import SLACK, measured
 from ddssp.mechanism.objective import objective
 from ddssp.privacy.curator import STEEPEST, Curator, Form, Link, Objective, Query, Residuals, Working, steepness
@@ -72,7 +73,7 @@ CENTRE = {Link.IDENTITY: 1.0, Link.LOGIT: 8.0}
 LEVEL = 0.1
 """Variance of the intercept after the rounds, for the last draw."""
 
-UNSEEN = 0.1
+UNSEEN = {Link.IDENTITY: 0.03, Link.LOGIT: 0.1}
 """Share of the smallest noticeable effect that every block is credited with when budget is divided."""
 
 
@@ -142,6 +143,10 @@ class Problem:
         """κ of the intercept and of every block."""
         return np.array([1.0, *(b.kappa for b in self.blocks)])
 
+    @property
+    def unseen(self) -> float:
+        return UNSEEN[self.link]
+
     def noise(self, total: float, rho: float) -> float:
         """Of one gradient with all of ρ, over all its coordinates, per record."""
         width = 1 + sum(b.rows for b in self.blocks)
@@ -201,7 +206,7 @@ def first(curator: Curator, problem: Problem, rho: float, whole: float) -> State
     prior = scale / (max(len(problem.blocks), 1) * g.reach)
     belief = Belief(
         theta=np.zeros(len(g.offset)),
-        variance=prior[g.block] * g.live,
+        variance=prior[g.block],
         prior=prior,
         unseen=np.zeros(len(problem.blocks)),
         spreads=np.zeros(1),
@@ -215,18 +220,20 @@ def round_of(curator: Curator, problem: Problem, state: State, rho: float, *, nu
         state, spent = _products(curator, problem, state, rho, number)
         rho -= spent
     bins, rest = BINS * rho, (1 - BINS) * rho
-    variance = _noise(problem, state, rest)
+    clips = (None, *by_level(problem.blocks, state.belief.variance * (problem.link is Link.IDENTITY), state.clip))
+    variance = _noise(problem, state, rest) / np.where([c is None for c in clips], 1, problem.kappa)
     asked = Residuals(
         working=_working(problem, state),
         clip=state.clip,
         sigmas=tuple(np.sqrt(variance).tolist()),
         edges=EDGES if problem.link is Link.IDENTITY else CHANCE_EDGES,
         sigma_bins=float(SLACK / np.sqrt(2 * bins)),
+        by_level=clips,
     )
     gradient, histogram = curator.residuals(asked)
     total = state.geometry.total
     clip, tail, squares = _read(problem, state, histogram / total, asked.sigma_bins / total, rest)
-    state = _noted(problem, state, gradient, variance, tail)
+    state = _noted(problem, state, gradient, asked, tail)
     curvature = float(np.clip(np.mean(squares[-4:]), 0.03, 0.25)) if squares else 1.0
     state = replace(state, clip=clip, squares=squares, curvature=curvature)
     state = replace(state, belief=_believed(problem, state))
@@ -242,7 +249,7 @@ def last(problem: Problem, state: State, rho: float) -> Objective | None:
         features,
         problem.encoding.block(problem.target),
         anchor=state.theta,
-        variance=np.r_[LEVEL, np.where(g.live, np.maximum(state.belief.variance, 1e-12), 1e-6)],
+        variance=np.r_[LEVEL, np.maximum(state.belief.variance, 1e-12)],
         curvature=state.weight * np.r_[1.0, np.maximum(g.variance, 1e-9)],
         total=g.total,
         rho=rho,
@@ -264,7 +271,7 @@ def _costs(problem: Problem, state: State, rho: float, unseen: float) -> Array:
     d = state.weight * g.variance
     T = (belief.prior + unseen * belief.unseen)[g.block]
     sigma2 = state.clip**2 * problem.kappa[1:].sum() / (2 * rho)
-    return np.asarray(g.live / d * (d**2 * T / (d**2 * T + sigma2)) ** 2)
+    return np.asarray((d**2 * T / (d**2 * T + sigma2)) ** 2 / d)
 
 
 def _per_block(problem: Problem, state: State, rho: float, unseen: float) -> Array:
@@ -274,7 +281,7 @@ def _per_block(problem: Problem, state: State, rho: float, unseen: float) -> Arr
 
 def _noise(problem: Problem, state: State, rho: float) -> Array:
     """Variance of each block's gradient noise: least Σ a_j σ_j² at cost Σ c² κ_j / 2σ_j² = ρ."""
-    a, kappa = _per_block(problem, state, rho, UNSEEN), problem.kappa
+    a, kappa = _per_block(problem, state, rho, problem.unseen), problem.kappa
     return np.asarray(state.clip**2 * np.sqrt(kappa / a) * np.sum(np.sqrt(kappa * a)) / (2 * rho) * SLACK**2)
 
 
@@ -286,14 +293,16 @@ def _read(problem: Problem, state: State, shares: Array, noise: float, rho: floa
     return *next_clip(shares, noise, state.clip, float(price)), ()
 
 
-def _noted(problem: Problem, state: State, gradient: Sequence[Array], variance: Array, tail: float) -> State:
+def _noted(problem: Problem, state: State, gradient: Sequence[Array], asked: Residuals, tail: float) -> State:
     """The state with one more gradient on record, centred at the features' mean."""
     g = state.geometry
+    variance = np.square(asked.sigmas)
+    wide = [np.ones(b.rows) if c is None else c / asked.clip for b, c in zip(problem.blocks, asked.by_level[1:], strict=True)]
     level = gradient[0][0]
     slope = np.concatenate([_centred(b, v) for b, v in zip(problem.blocks, gradient[1:], strict=True)])
     evidence = Evidence(
         gradient=slope - g.offset * level,
-        noise=variance[1:][g.block] + g.offset**2 * variance[0],
+        noise=variance[1:][g.block] * np.concatenate(wide) ** 2 + g.offset**2 * variance[0],
         at=state.belief.theta,
         centre=state.centre,
         bias=state.weight * tail / len(problem.blocks),
@@ -338,7 +347,8 @@ def _products(curator: Curator, problem: Problem, state: State, rho: float, numb
     """Products of blocks and frequencies, by Neyman allocation against the gradient to come; and what they cost.
 
     A unit of noise in Σ z_j z_k' costs a_j E|δ_k|² + a_k E|δ_j|², δ the way still to go; one in block j's own frequencies
-    Σ a δ². What would be too noisy to tell a correlation of 2 UNMEASURED is not asked.
+    Σ a δ², in each round to come where clips fall and gradients become less noisy while frequencies do not. What would be too
+    noisy to tell a correlation of 2 UNMEASURED is not asked.
     """
     g = state.geometry
     pairs = [(j, k) for j in range(len(g.sizes)) for k in range(j, len(g.sizes)) if j != k or g.hot[j]]
@@ -346,13 +356,14 @@ def _products(curator: Curator, problem: Problem, state: State, rho: float, numb
         return state, 0.0
     j, k = np.array(pairs).T
     same = j == k
-    costs = _costs(problem, state, rho, UNSEEN)
-    far = (state.belief.variance + state.belief.theta**2 * (number == 1)) * g.live
+    costs = _costs(problem, state, rho, problem.unseen)
+    far = state.belief.variance + state.belief.theta**2 * (number == 1)
     a, way, kappa = g.by_block(costs), g.by_block(far), problem.kappa[1:]
     p = kappa[j] * np.where(same, 1.0, kappa[k])
-    worth = state.curvature**2 * np.where(same, g.by_block(costs * far)[j], a[j] * way[k] + a[k] * way[j])
+    lasting = ROUNDS[problem.link] - number if problem.link is Link.IDENTITY else 1
+    worth = state.curvature**2 * np.where(same, lasting * g.by_block(costs * far)[j], a[j] * way[k] + a[k] * way[j])
     limit = np.where(same, 1e3 * state.known[()].sigma ** 2, 4 * UNMEASURED**2 * g.typical[j] * g.typical[k])
-    rival = state.clip * np.sum(np.sqrt(problem.kappa * _per_block(problem, state, rho, UNSEEN)))
+    rival = state.clip * np.sum(np.sqrt(problem.kappa * _per_block(problem, state, rho, problem.unseen)))
     variance, chosen = _affordable(p, worth, limit, rival, rho)
     if not len(chosen):
         return state, 0.0

@@ -105,8 +105,14 @@ class Residuals:
     Gradient blocks Σ_i z_[j] clip_c(r_i), one record moves block j by at most c √κ_j; and how many records have |r| in each of
     the bins that `edges` end (the last one is open), one record moves one of them by 1.
 
-    Guarantees: coefficients and clip are such that no record's residual overflows, whatever it holds: a NaN would swallow a
+    A one-hot block may have a clip c_l for each of its levels: it then answers Σ clip_{c_l}(r_i) over the records of level l. A
+    record has one level and moves its sum by c_l at most, which is 1 in units of c_l, so noise c_l σ_j / c costs c² / 2σ_j².
+
+    Guarantees: coefficients and clips are such that no record's residual overflows, whatever it holds: a NaN would swallow a
     whole sum.
+
+    Args:
+        by_level: for each block its levels' clips, or None; empty if no block has any.
     """
 
     working: Working
@@ -114,12 +120,40 @@ class Residuals:
     sigmas: tuple[float, ...]
     edges: tuple[float, ...]
     sigma_bins: float
+    by_level: tuple[NDArray[np.float64] | None, ...] = ()
 
     def __post_init__(self) -> None:
         if not np.all(np.abs(self.working.theta) <= LARGEST):
             raise ValueError(f"theta must be finite and at most {LARGEST:g} in size; a fit that runs away ends here.")
-        if not 1 / LARGEST <= self.clip <= LARGEST:
-            raise ValueError(f"clip must lie between {1 / LARGEST:g} and {LARGEST:g}, got {self.clip:g}.")
+        for clips in (np.array([self.clip]), *(c for c in self.by_level if c is not None)):
+            if not np.all((clips >= 1 / LARGEST) & (clips <= LARGEST)):
+                raise ValueError(f"clips must lie between {1 / LARGEST:g} and {LARGEST:g}, got {clips}.")
+        for block, own in zip(self.working.features, self.clips, strict=True):
+            if own is not None and not (block.is_table and len(own) == block.rows):
+                raise ValueError(f"clips by level must be one for each level of a one-hot block, got {len(own)}.")
+
+    @property
+    def clips(self) -> tuple[NDArray[np.float64] | None, ...]:
+        """`by_level` of every block."""
+        return self.by_level or (None,) * len(self.working.features)
+
+    @property
+    def squared_sensitivities(self) -> tuple[int, ...]:
+        """Of the integers that are drawn for each block, exact."""
+        blocks = zip(self.working.features, self.clips, strict=True)
+        return tuple(RESIDUAL**2 * (b.bound if clips is None else 1) for b, clips in blocks)
+
+    @property
+    def scales(self) -> tuple[float, ...]:
+        """σ of each block's integers."""
+        blocks = zip(self.working.features, self.clips, self.sigmas, strict=True)
+        return tuple(s * (b.denominator if clips is None else 1) * (RESIDUAL / self.clip) for b, clips, s in blocks)
+
+    @property
+    def lattices(self) -> tuple[float | NDArray[np.float64], ...]:
+        """What each block's integers are multiples of one over."""
+        blocks = zip(self.working.features, self.clips, strict=True)
+        return tuple(b.denominator * (RESIDUAL / self.clip) if clips is None else RESIDUAL / clips for b, clips in blocks)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

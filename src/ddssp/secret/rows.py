@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -69,7 +70,9 @@ class Rows(Secret):
         """Exact integer gradient numerators per block, and the residual histogram."""
         total, features = self.total(partial(sums, asked=asked)), asked.working.features
         ends = np.cumsum([1, *map(entries, features)])
-        gradient = [_projected(b, total[i:j]) for b, i, j in zip(features, ends[:-1], ends[1:], strict=True)]
+        parts = [total[i:j] for i, j in pairwise(ends)]
+        blocks = zip(features, asked.clips, parts, strict=True)
+        gradient = [_projected(b, part) if clips is None else part for b, clips, part in blocks]
         return gradient, total[ends[-1] :].astype(np.int64)
 
     def total(self, summing: Summing) -> NDArray[Any]:
@@ -147,13 +150,22 @@ def sums(chunks: Iterable[Chunk], asked: Residuals) -> Iterator[NDArray[np.int64
     total = np.zeros(1 + sum(map(entries, working.features)) + len(asked.edges) + 1, np.int64)
     for chunk in chunks:
         r = _residual(chunk, working, levels)
-        steps = np.trunc(np.clip(r, -asked.clip, asked.clip) * (RESIDUAL / asked.clip))
+        steps = _steps(r, asked.clip)
+        parts = [
+            _weighted(chunk, b, steps if clips is None else _steps(r, clips[chunk[b.column or ""]]))
+            for b, clips in zip(working.features, asked.clips, strict=True)
+        ]
         bins = np.bincount(np.searchsorted(asked.edges, np.abs(r)), minlength=len(asked.edges) + 1)
         if total[0] + len(r) > MOST:
             yield total.copy()
             total[:] = 0
-        total += np.concatenate([[len(r)], *(_weighted(chunk, block, steps) for block in working.features), bins])
+        total += np.concatenate([[len(r)], *parts, bins])
     yield total
+
+
+def _steps(r: NDArray[np.float64], clip: float | NDArray[np.float64]) -> NDArray[np.float64]:
+    """Clipped residuals in steps of clip / RESIDUAL, rounded towards 0."""
+    return np.asarray(np.trunc(np.clip(r / clip, -1, 1) * RESIDUAL))
 
 
 def _residual(chunk: Chunk, working: Working, levels: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddssp.privacy.budget import BudgetError, gaussian_rho, objective_rho, selection_rho
-from ddssp.privacy.curator import RESIDUAL, Discrepancy, Form, Objective, Query, Residuals
+from ddssp.privacy.curator import Discrepancy, Form, Objective, Query, Residuals
 from ddssp.secret.counts import Counts, Secret
 from ddssp.secret.minimum import minimiser
 from ddssp.secret.noise import Noise
@@ -77,15 +77,14 @@ class Vault(Secret):
     def residuals(self, asked: Residuals) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
         if self._rows is None:
             raise TypeError("this vault holds no rows to take residuals of.")
-        blocks, steps = asked.working.features, RESIDUAL / asked.clip
-        scales = [s * b.denominator * steps for b, s in zip(blocks, asked.sigmas, strict=True)]
-        charges = [gaussian_rho(b.bound * RESIDUAL**2, s) for b, s in zip(blocks, scales, strict=True)]
+        scales = asked.scales
+        charges = [gaussian_rho(q, s) for q, s in zip(asked.squared_sensitivities, scales, strict=True)]
         self._debit(sum(charges, gaussian_rho(1, asked.sigma_bins)))
         gradient, bins = self._rows.answer(asked)
         noisy = [
             self._noise.gaussian(np.clip(g, -SAFE, SAFE).astype(np.int64), s) for g, s in zip(gradient, scales, strict=True)
         ]
-        values = [v / (b.denominator * steps) for v, b in zip(noisy, blocks, strict=True)]
+        values = [v / lattice for v, lattice in zip(noisy, asked.lattices, strict=True)]
         return values, self._noise.gaussian(bins, asked.sigma_bins).astype(np.float64)
 
     def minimise(self, asked: Objective) -> NDArray[np.float64]:
