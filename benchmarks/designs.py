@@ -143,6 +143,7 @@ _SHAPES: dict[str, dict[str, object]] = {
         echoes=((0, 5),),
         certain=True,
     ),
+    "rare-certain": dict(scalars=6, hots=(9, 16, 7, 15, 6), active=(7,), r2=1.0, power=2.4),
 }
 
 names = tuple(_SHAPES)
