@@ -275,17 +275,23 @@ def test_no_rows():
         {"levels": [0.1, math.nan, 0.1]},
         {"levels": [0.1, math.inf, 0.1]},
         {"levels": [0.1, 0.1]},
+        {"levels": [[0.1], [0.1], [0.1]]},
+        {"levels": 0.1},
+        {"levels": [1, 1, 1]},
     ],
 )
 def test_what_could_overflow_is_no_question(changes):
-    with pytest.raises(ValueError, match=r"must (be finite|lie between|be one for each level)"):
+    with pytest.raises(ValueError, match=r"must (be finite|lie between|be None for block)"):
         asked(Link.IDENTITY, **changes)
 
 
 def test_numbers_have_no_clips_by_level():
     question = asked(Link.IDENTITY)
-    with pytest.raises(ValueError, match="of a one-hot block"):
+    with pytest.raises(ValueError, match=r"must be None for block 'x', or one float for each level if it is one-hot\."):
         replace(question, by_level=(None, np.ones(1), None, None, None))
+    for wrong in ((None,), (None,) * 6, np.ones(5)):
+        with pytest.raises(ValueError, match="must be a tuple of 5, one for each block, or empty"):
+            replace(question, by_level=wrong)
 
 
 def test_the_largest_coefficients_still_have_finite_residuals():

@@ -125,12 +125,19 @@ class Residuals:
     def __post_init__(self) -> None:
         if not np.all(np.abs(self.working.theta) <= LARGEST):
             raise ValueError(f"theta must be finite and at most {LARGEST:g} in size; a fit that runs away ends here.")
+        blocks = self.working.features
+        if not isinstance(self.by_level, tuple) or len(self.by_level) not in (0, len(blocks)):
+            raise ValueError(f"by_level must be a tuple of {len(blocks)}, one for each block, or empty.")
+        for block, own in zip(blocks, self.clips, strict=True):
+            if own is not None and not (
+                block.is_table and np.shape(own) == (block.rows,) and np.asarray(own).dtype == np.float64
+            ):
+                raise ValueError(
+                    f"by_level must be None for block {block.column!r}, or one float for each level if it is one-hot."
+                )
         for clips in (np.array([self.clip]), *(c for c in self.by_level if c is not None)):
             if not np.all((clips >= 1 / LARGEST) & (clips <= LARGEST)):
                 raise ValueError(f"clips must lie between {1 / LARGEST:g} and {LARGEST:g}, got {clips}.")
-        for block, own in zip(self.working.features, self.clips, strict=True):
-            if own is not None and not (block.is_table and len(own) == block.rows):
-                raise ValueError(f"clips by level must be one for each level of a one-hot block, got {len(own)}.")
 
     @property
     def clips(self) -> tuple[NDArray[np.float64] | None, ...]:
@@ -278,7 +285,7 @@ class Curator(Protocol):
         ...
 
     def residuals(self, asked: Residuals) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
-        """Noisy gradient blocks and residual histogram; costs Σ_j c² κ_j / 2σ_j² + 1 / 2σ_bins²."""
+        """Noisy gradient blocks and residual histogram; costs Σ_j c² κ_j / 2σ_j² + 1 / 2σ_bins², κ_j = 1 if by level."""
         ...
 
     def minimise(self, asked: Objective) -> NDArray[np.float64]:
