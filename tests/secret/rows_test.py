@@ -289,6 +289,8 @@ def test_numbers_have_no_clips_by_level():
     question = asked(Link.IDENTITY)
     with pytest.raises(ValueError, match=r"must be None for block 'x', or one float for each level if it is one-hot\."):
         replace(question, by_level=(None, np.ones(1), None, None, None))
+    with pytest.raises(ValueError, match="must be None for block 'c'"):
+        replace(question, by_level=(None, None, None, [0.1, 0.1, 0.1], None))
     for wrong in ((None,), (None,) * 6, np.ones(5)):
         with pytest.raises(ValueError, match="must be a tuple of 5, one for each block, or empty"):
             replace(question, by_level=wrong)

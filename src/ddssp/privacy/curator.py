@@ -129,9 +129,8 @@ class Residuals:
         if not isinstance(self.by_level, tuple) or len(self.by_level) not in (0, len(blocks)):
             raise ValueError(f"by_level must be a tuple of {len(blocks)}, one for each block, or empty.")
         for block, own in zip(blocks, self.clips, strict=True):
-            if own is not None and not (
-                block.is_table and np.shape(own) == (block.rows,) and np.asarray(own).dtype == np.float64
-            ):
+            fits = isinstance(own, np.ndarray) and own.shape == (block.rows,) and own.dtype == np.float64
+            if own is not None and not (block.is_table and fits):
                 raise ValueError(
                     f"by_level must be None for block {block.column!r}, or one float for each level if it is one-hot."
                 )
