@@ -50,11 +50,13 @@ def _features(
     kinds: int,
     rows: int,
     echoes: tuple[tuple[int, int], ...],
+    far: tuple[int, ...],
 ) -> tuple[dict[str, np.ndarray], dict[str, int], list[np.ndarray]]:
     """Columns, their sizes, and each block's contribution on a unit scale (a scalar, or one effect per level).
 
     With `kinds` rows come from so many groups, each with its own mean of every column, and numbers are skewed.
-    In a pair of `echoes` the first column says nearly the same as the second.
+    In a pair of `echoes` the first column says nearly the same as the second. The numbers `far` are small in most rows, large
+    together in a few, and told apart by these.
     """
     d = scalars + len(hots)
     mix = rng.normal(size=(d, 2)) * np.sqrt(correlation / 2)
@@ -64,9 +66,11 @@ def _features(
         latent[:, :scalars:2] = np.exp(1.5 * latent[:, :scalars:2]) / 4 - 3
     for i, k in echoes:
         latent[:, i] = latent[:, k] + 0.1 * rng.normal(size=rows)
+    if far:
+        latent[:, far] = np.exp(latent[:, far[:1]] + 0.3 * rng.normal(size=(rows, len(far)))) / 3 - 3
     columns, sizes, effects = {}, {}, []
     for i in range(scalars):
-        m = int(rng.choice([2, 8, 32, 95]))
+        m = 32 if i in far else int(rng.choice([2, 8, 32, 95]))
         columns[f"x{i}"] = (
             np.clip(np.floor((latent[:, i] / 6 + 0.5) * m), 0, m - 1).astype(int) if m > 2 else (latent[:, i] > 0.5).astype(int)
         )
@@ -81,13 +85,13 @@ def _features(
     return columns, sizes, effects
 
 
-def _target(signal: np.ndarray, r2: float, tails: str, m: int, rng: np.random.Generator) -> np.ndarray:
-    """A coded target of m levels that shares R² of its variance with the signal."""
+def _target(signal: np.ndarray, r2: float, tails: str, m: int, span: float, rng: np.random.Generator) -> np.ndarray:
+    """A coded target of m levels over `span` standard deviations that shares R² of its variance with the signal."""
     noise = rng.standard_t(3, len(signal)) / np.sqrt(3) if tails == "heavy" else rng.normal(size=len(signal))
     y = signal / max(signal.std(), 1e-9) * np.sqrt(r2) + noise * np.sqrt(1 - r2)
     if m == 2:
         return (y > np.quantile(y, 0.7)).astype(int)
-    return np.clip(np.rint((y / 6 + 0.5) * (m - 1)), 0, m - 1).astype(int)
+    return np.clip(np.rint((y / span + 0.5) * (m - 1)), 0, m - 1).astype(int)
 
 
 def _fifth(codes: np.ndarray) -> np.ndarray:
@@ -144,6 +148,7 @@ _SHAPES: dict[str, dict[str, object]] = {
         certain=True,
     ),
     "rare-certain": dict(scalars=6, hots=(9, 16, 7, 15, 6), active=(7,), r2=1.0, power=2.4),
+    "far-rows": dict(scalars=6, hots=(100, 100, 7, 4), active=(0, 1, 2, 8), r2=0.99, correlation=0.5, power=1.3, far=(0, 1), span=16),
 }
 
 names = tuple(_SHAPES)
@@ -162,6 +167,7 @@ def design(name: str, seed: int, *, binary: bool = False, rows: int = ROWS) -> D
         int(shape.get("kinds", 0)),
         rows,
         tuple(shape.get("echoes", ())),
+        tuple(shape.get("far", ())),
     )
     active = range(len(effects)) if shape["active"] is None else shape["active"]
     size = rng.uniform(0.3, 1.0, len(effects)) * rng.choice([-1, 1], len(effects))
@@ -169,7 +175,7 @@ def design(name: str, seed: int, *, binary: bool = False, rows: int = ROWS) -> D
     for i, k in shape.get("together", ()):
         signal = signal + effects[i] * effects[k]
     m = 2 if binary else 33
-    columns["y"] = _target(signal, float(shape["r2"]), str(shape.get("tails", "normal")), m, rng)
+    columns["y"] = _target(signal, float(shape["r2"]), str(shape.get("tails", "normal")), m, float(shape.get("span", 6)), rng)
     if shape.get("certain"):
         columns["y"][_fifth(columns["g0"])] = 0
     kinds = {c: {"kind": "categorical" if c.startswith("g") else "ordinal", "levels": sizes[c]} for c in sizes}

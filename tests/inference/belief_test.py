@@ -66,15 +66,15 @@ def dense(b, S, C, T) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("seed", range(5))
 def test_posterior_is_the_dense_gaussian_formula(seed):
     b, S, C, w, block = problem(seed)
-    share, phi, doubt = module._posterior(b, S, C, block, np.array([1.0, 0.5]), w**-2.0)
+    share, *_ = module._posterior(b, S, C, block, np.array([1.0, 0.5]), w**-2.0)
     again = module._posterior(b, S, C, block, share, w**-2.0)[0]
     assert np.abs(np.log(again / share)).max() < 1  # close to where it stands still
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "STEPS", 0)
-        share, phi, doubt = module._posterior(b, S, C, block, share, w**-2.0)
+        share, phi, covariance = module._posterior(b, S, C, block, share, w**-2.0)
     mean, variance = dense(b, S, C, share[block] / w**2)
     assert np.allclose(phi, mean, rtol=1e-8, atol=1e-10)
-    assert np.allclose(doubt, variance, rtol=1e-8, atol=1e-10)
+    assert np.allclose(np.diag(covariance), variance, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -191,12 +191,60 @@ def test_what_is_not_known_of_the_curvature_makes_far_gradients_count_less():
     assert (wider > S).all()
 
 
-def learned(C: np.ndarray, places: np.ndarray, noise: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def test_a_far_gradient_counts_less_the_more_of_it_was_cut():
+    """Half of its energy cut: as much doubt about C (φ − φ_t) as half of its square."""
+    w, C, none = np.ones(2), np.array([[1.0, 0.5], [0.5, 1.0]]), np.zeros(2)
+    near = Evidence(gradient=np.array([1.0, 1.0]), noise=np.ones(2), at=none, centre=0.0, bias=0.0, cut=0.5)
+    far = Evidence(gradient=np.array([-5.0, -5.0]), noise=np.ones(2), at=np.full(2, 10.0), centre=0.0, bias=0.0, cut=0.5)
+    found, S = module._observation((near, far), np.array([near.at, far.at]), w, C, np.zeros((2, 2)), none, none, 0.0)
+    weight = 1 / (1 + 0.5 * 15**2)
+    assert np.allclose(found, (1 + (15 - 5) * weight) / (1 + weight))
+    assert np.allclose(S, 1 / (1 + weight))
+
+
+def test_gradients_that_were_cut_teach_less_of_the_curvature():
+    d = 5
+    C, places = correlation(d, 4), np.random.default_rng(2).normal(0, 0.3, (d + 4, d))
+    moved = [np.linalg.norm(found - first) for first, _, found, _ in (learned(C, places, 1.0, cut) for cut in (0.0, 0.5))]
+    assert moved[1] < 0.8 * moved[0]
+
+
+def levels(share: list[float]) -> Geometry:
+    """A number and a column of levels."""
+    p = np.array(share)
+    return Geometry(
+        total=1000.0,
+        sizes=np.array([1, len(p)]),
+        hot=np.array([False, True]),
+        offset=np.r_[0.0, p - 1 / len(p)],
+        share=np.r_[0.0, p],
+        variance=np.r_[0.3, p * (1 - p)],
+        doubt=np.full(2, 1e-6),
+    )
+
+
+def test_the_doubt_about_a_level_is_that_of_its_difference_from_the_columns_mean():
+    g, rng = levels([0.7, 0.2, 0.1]), np.random.default_rng(0)
+    w = 1 / np.sqrt(g.total * g.variance)
+    root = rng.normal(size=(4, 4))
+    theta = rng.normal(size=(400_000, 4)) @ root.T
+    differences = np.c_[theta[:, 0], theta[:, 1:] - (theta[:, 1:] @ g.share[1:])[:, None]]
+    found = module._doubt(root @ root.T / np.outer(w, w), g, w)
+    assert np.allclose(found * w**2, differences.var(axis=0), rtol=0.02)
+    constant = np.r_[0.0, np.ones(3)] * 50
+    assert np.allclose(module._doubt((root @ root.T + np.outer(constant, constant)) / np.outer(w, w), g, w), found, rtol=1e-6)
+
+
+def learned(
+    C: np.ndarray, places: np.ndarray, noise: float, cut: float = 0.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """C and V before and after gradients at `places`."""
     d = len(C)
     g = scalars(d)
     H, truth = hessian(g, C), np.linspace(-0.3, 0.3, d)
-    evidence = [Evidence(gradient=H @ (truth - p), noise=np.full(d, noise), at=p, centre=0.0, bias=0.0) for p in places]
+    evidence = [
+        Evidence(gradient=H @ (truth - p), noise=np.full(d, noise), at=p, centre=0.0, bias=0.0, cut=cut) for p in places
+    ]
     w = 1 / np.sqrt(g.total * g.variance)
     first, V = blocks_correlation(g, {})
     return first, V, *module._learned(first, V, evidence, places / w, w, 0.0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ddssp.inference.correlation import UNMEASURED, WEAKEST, Cross, correlation, definite
+from ddssp.inference.correlation import UNMEASURED, WEAKEST, Cross, correlation, definite, likely
 from ddssp.inference.geometry import Geometry
 
 
@@ -135,3 +135,19 @@ def test_eigenvalues_are_raised():
     assert np.linalg.eigvalsh(definite(C)).min() >= WEAKEST - 1e-12
     fine = np.array([[1.0, 0.3], [0.3, 1.0]])
     assert np.allclose(definite(fine), fine)
+
+
+@pytest.mark.parametrize(("found", "sd"), [(0.985, 0.056), (0.9, 0.05), (1.05, 0.1), (0.6, 0.01)])
+def test_an_uncertain_eigenvalue_is_its_mean_given_that_it_is_positive(found, sd):
+    """Two numbers: 1 − ρ of their difference, drawn where the truth may be."""
+    drawn = 1 - np.random.default_rng(0).normal(found, sd, 2_000_000)
+    C, V = np.array([[1, found], [found, 1]]), np.array([[0, sd**2], [sd**2, 0]])
+    away = np.array([1, -1]) / np.sqrt(2)
+    assert away @ likely(C, V) @ away == pytest.approx(max(drawn[drawn > 0].mean(), WEAKEST), rel=0.01)
+
+
+def test_what_is_known_exactly_stays_as_it_is():
+    C = np.array([[1, 0.5, 0.2], [0.5, 1, 0.1], [0.2, 0.1, 1]])
+    assert np.allclose(likely(C, np.zeros((3, 3))), C)
+    weak = np.array([[1, 0.999], [0.999, 1]])
+    assert np.allclose(likely(weak, np.zeros((2, 2))), definite(weak))

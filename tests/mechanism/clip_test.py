@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ddssp.encoding import Encoding
-from ddssp.mechanism.clip import EDGES, REACH, SLOWEST, by_level, next_clip, spread
+from ddssp.mechanism.clip import EDGES, REACH, SLOWEST, by_level, cut_share, next_clip, spread
 from ddssp.schema import Schema
 
 BINS = len(EDGES) + 1
@@ -61,10 +61,22 @@ def test_a_heavy_tail_keeps_the_clip_wide():
     assert next_clip(heavy, 1e-5, 0.5, 1e-3)[1] > next_clip(light, 1e-5, 0.5, 1e-3)[1]
 
 
+@pytest.mark.parametrize("clip", [0.05, 0.15, 0.4])
+def test_the_share_that_is_cut_is_that_of_the_residuals(clip):
+    r = np.clip(np.random.default_rng(3).standard_t(4, 100_000) * 0.07, -2, 2)
+    true = np.mean(np.maximum(np.abs(r) - clip, 0) ** 2) / np.mean(r**2)
+    assert cut_share(histogram(r), 1e-9, clip) == pytest.approx(true, rel=0.3)
+
+
+@given(shares=SHARES, wobble=SHARES, noise=NOISE, clip=CLIPS)
+def test_a_share_is_a_share(shares, wobble, noise, clip):
+    assert 0 <= cut_share(shares - wobble, noise, clip) <= 1
+
+
 def test_levels_count_as_far_as_their_coefficients_may_be_off():
     column = {"kind": "categorical", "levels": list("abc")}
     blocks = Encoding.centred(Schema(columns={"x": {"kind": "boolean"}, "g": column, "h": column})).blocks[1:]
-    sd = np.array([5.0, 0.01, 0.1, 3.0, 0.01, 0.02, 0.03])
+    sd = np.array([5.0, 0.01, 0.1, 3.0, 0.01, 0.02, 0.02])
     number, unknown, known = by_level(blocks, sd**2, 0.1)
     assert number is None  # a number has no levels, however little is known of it
     assert known is None  # every level is known to within the clip

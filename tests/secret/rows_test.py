@@ -44,13 +44,17 @@ THETAS = {
 CLIPS = (0.003, 0.1, 0.5, 1.7)
 
 
-def asked(link: Link, theta=THETAS["odd"], clip: float = 0.5, edges=EDGES, levels=None) -> Residuals:
-    """`levels` are clips of the levels of column c."""
-    blocks = Encoding.centred(SCHEMAS[link]).blocks
-    working = Working(features=blocks[:-1], target=blocks[-1], theta=np.asarray(theta), link=link)
-    by_level = tuple(np.asarray(levels) if b.column == "c" else None for b in blocks[:-1]) if levels is not None else ()
-    sigmas = (1e6,) * (len(blocks) - 1)
-    return Residuals(working=working, clip=clip, sigmas=sigmas, edges=edges, sigma_bins=1e3, by_level=by_level)
+def asked(link: Link, theta=THETAS["odd"], clip: float = 0.5, edges=EDGES, levels=None, far=None) -> Residuals:
+    """`levels` are clips of the levels of column c; `far` is one of column x, and of a second constant at the end."""
+    *features, target = Encoding.centred(SCHEMAS[link]).blocks
+    theta, clips = np.asarray(theta), {"c": levels, "x": None if far is None else [far]}
+    own = tuple(None if (c := clips.get(b.column)) is None else np.asarray(c) for b in features)
+    if far is not None:
+        features, theta, own = [*features, features[0]], np.r_[theta, 0.0], (*own, np.array([far]))
+    working = Working(features=tuple(features), target=target, theta=theta, link=link)
+    own = () if levels is None and far is None else own
+    sigmas = (1e6,) * len(features)
+    return Residuals(working=working, clip=clip, sigmas=sigmas, edges=edges, sigma_bins=1e3, own=own)
 
 
 def rows_of(records: list[dict], link: Link, split: int | None = None) -> Rows:
@@ -112,22 +116,29 @@ def judged(record: dict, question: Residuals) -> tuple[list[list[int]], list[int
     gradient = []
     for b, clips in zip(question.working.features, question.clips, strict=True):
         numerators = judge.numerators(record, b, schema)
-        if clips is None:
-            gradient.append([v * steps(question.clip) for v in numerators])
-        else:  # the record's own level alone, by its own clip
-            gradient.append([steps(float(c)) if v == max(numerators) else 0 for c, v in zip(clips, numerators, strict=True)])
+        if clips is None or b.is_scalar:
+            gradient.append([v * steps(question.clip if clips is None else float(clips[0])) for v in numerators])
+        else:  # the record's own level alone, by its own clip; and how far it is from that
+            own = [v == max(numerators) for v in numerators]
+            s = [steps(float(c)) for c in clips]
+            gradient.append(
+                [*(v * here for v, here in zip(s, own, strict=True))]
+                + [math.isqrt(RESIDUAL**2 - v**2) * here for v, here in zip(s, own, strict=True)]
+            )
     place = sum(abs(r) > Fraction(e) for e in question.edges)
     return gradient, [int(i == place) for i in range(len(question.edges) + 1)], close
 
 
 LEVELS = (0.05, 0.7, 1.9)
+OWN = {"of all": {}, "levels": {"levels": LEVELS}, "number": {"far": 1.3}, "both": {"levels": LEVELS, "far": 0.02}}
+clips = pytest.mark.parametrize("own", OWN.values(), ids=OWN)
 
 
-@pytest.mark.parametrize("levels", [None, LEVELS])
+@clips
 @pytest.mark.parametrize("link", Link)
 @pytest.mark.parametrize("theta", THETAS)
-def test_one_record_is_what_exact_arithmetic_says(link, theta, levels):
-    question = asked(link, THETAS[theta], clip=0.7, levels=levels)
+def test_one_record_is_what_exact_arithmetic_says(link, theta, own):
+    question = asked(link, THETAS[theta], clip=0.7, **own)
     told = 0
     for record in some_records(link, 25, 1):
         gradient, bins, close = judged(record, question)
@@ -140,10 +151,10 @@ def test_one_record_is_what_exact_arithmetic_says(link, theta, levels):
     assert told >= (20 if theta == "odd" else 0)
 
 
-@pytest.mark.parametrize("levels", [None, LEVELS])
+@clips
 @pytest.mark.parametrize("link", Link)
-def test_a_table_is_the_sum_of_its_records(link, levels):
-    question = asked(link, levels=levels)
+def test_a_table_is_the_sum_of_its_records(link, own):
+    question = asked(link, **own)
     records = [r for r in some_records(link, 60, 2) if not judged(r, question)[2]]
     parts = [judged(r, question) for r in records]
     got, bins = rows_of(records, link).answer(question)
@@ -171,7 +182,7 @@ def test_sensitivity_by_brute_force_over_all_records(link):
 
 @pytest.mark.parametrize("link", Link)
 def test_with_clips_by_level_one_record_moves_one_level_by_its_own_clip(link):
-    """By brute force as above: 1 in units of the level's clip, whatever the clips are."""
+    """By brute force as above: its pair of sums is as long as 1 in units of the level's clip, whatever the clips are."""
     singles = [rows_of([r], link) for r in all_records(link)]
     for levels in (LEVELS, LEVELS[::-1], (1 / LARGEST, LARGEST, 1.0)):
         worst = 0
@@ -180,17 +191,44 @@ def test_with_clips_by_level_one_record_moves_one_level_by_its_own_clip(link):
             place = [b.column for b in question.working.features].index("c")
             for single in singles:
                 moved = single.answer(question)[0][place]
-                assert np.count_nonzero(moved) <= 1
+                assert len(moved) == 2 * len(levels)
+                assert np.count_nonzero(np.abs(moved).reshape(2, -1).sum(0)) == 1
                 worst = max(worst, sum(int(v) ** 2 for v in moved))
         assert worst == RESIDUAL**2 == question.squared_sensitivities[place]
 
 
-@pytest.mark.parametrize("levels", [None, LEVELS])
+def test_a_pair_of_sums_is_never_longer_than_a_step_whatever_the_residual_is():
+    """Every step there is: s² + near² ≤ R², and no larger whole number would do."""
+    s = np.arange(RESIDUAL + 1)
+    near = np.floor(np.sqrt(RESIDUAL**2 - s.astype(np.float64) ** 2)).astype(np.int64)
+    assert (s**2 + near**2 <= RESIDUAL**2).all()
+    assert (s**2 + (near + 1) ** 2 > RESIDUAL**2).all()
+
+
+@pytest.mark.parametrize("far", [0.003, 0.5, LARGEST])
+@pytest.mark.parametrize("link", Link)
+def test_with_a_clip_of_its_own_one_record_moves_a_number_by_that(link, far):
+    singles = [rows_of([r], link) for r in all_records(link)]
+    worst = np.zeros(2, object)
+    for theta in (*THETAS.values(), LARGEST * np.ones(7)):
+        question = asked(link, theta, 0.01, far=far)
+        places = [i for i, c in enumerate(question.clips) if c is not None]
+        for single in singles:
+            moved = single.answer(question)[0]
+            worst = np.maximum(worst, [int(moved[i][0]) ** 2 for i in places])
+    bounds = [question.squared_sensitivities[i] for i in places]
+    assert bounds == [question.working.features[i].bound * RESIDUAL**2 for i in places]
+    assert (worst <= bounds).all()
+    if link is Link.IDENTITY or far < 1:  # a chance is never further than 1 from what happened
+        assert worst.tolist() == bounds
+
+
+@clips
 @pytest.mark.parametrize("link", Link)
 @pytest.mark.parametrize("theta", THETAS)
-def test_removing_a_record_takes_away_its_own_part_and_nothing_else(link, theta, levels):
+def test_removing_a_record_takes_away_its_own_part_and_nothing_else(link, theta, own):
     records = some_records(link, 37, 3)
-    question = asked(link, THETAS[theta], clip=0.3, levels=levels)
+    question = asked(link, THETAS[theta], clip=0.3, **own)
     whole = flat(rows_of(records, link).answer(question))
     for i, record in enumerate(records):
         alone = flat(rows_of([record], link).answer(question))
@@ -198,11 +236,11 @@ def test_removing_a_record_takes_away_its_own_part_and_nothing_else(link, theta,
         assert (whole - without == alone).all()
 
 
-@pytest.mark.parametrize("levels", [None, LEVELS])
+@clips
 @pytest.mark.parametrize("link", Link)
-def test_order_batches_and_company_do_not_matter(link, levels, monkeypatch):
+def test_order_batches_and_company_do_not_matter(link, own, monkeypatch):
     records, more = some_records(link, 101, 4), some_records(link, 13, 5)
-    question = asked(link, clip=0.2, levels=levels)
+    question = asked(link, clip=0.2, **own)
     whole = flat(rows_of(records, link).answer(question))
     for seed in range(5):
         order = np.random.default_rng(seed).permutation(len(records))
@@ -281,19 +319,20 @@ def test_no_rows():
     ],
 )
 def test_what_could_overflow_is_no_question(changes):
-    with pytest.raises(ValueError, match=r"must (be finite|lie between|be None for block)"):
+    with pytest.raises(ValueError, match=r"must (be finite|lie between|be None for block|be an array)"):
         asked(Link.IDENTITY, **changes)
 
 
-def test_numbers_have_no_clips_by_level():
+def test_clips_of_their_own_have_the_shape_of_their_block():
     question = asked(Link.IDENTITY)
-    with pytest.raises(ValueError, match=r"must be None for block 'x', or one float for each level if it is one-hot\."):
-        replace(question, by_level=(None, np.ones(1), None, None, None))
+    for wrong in (np.ones(2), 0.5, np.ones(1, int), [0.5]):
+        with pytest.raises(ValueError, match=r"must be None for block 'x', or an array of one float if it is a number, of one"):
+            replace(question, own=(None, wrong, None, None, None))
     with pytest.raises(ValueError, match="must be None for block 'c'"):
-        replace(question, by_level=(None, None, None, [0.1, 0.1, 0.1], None))
+        replace(question, own=(None, None, None, [0.1, 0.1, 0.1], None))
     for wrong in ((None,), (None,) * 6, np.ones(5)):
         with pytest.raises(ValueError, match="must be a tuple of 5, one for each block, or empty"):
-            replace(question, by_level=wrong)
+            replace(question, own=wrong)
 
 
 def test_the_largest_coefficients_still_have_finite_residuals():
@@ -343,7 +382,7 @@ def vault(records: list[dict], link: Link, rho: Fraction, noise=None) -> Vault:
 
 
 @pytest.mark.parametrize("link", Link)
-def test_clips_by_level_cost_what_the_block_costs_and_answer_on_the_scale_of_the_gradient(link):
+def test_clips_of_their_own_cost_what_the_block_costs_and_answer_on_the_scale_of_the_gradient(link):
     drawn = []
 
     class Watch(NoNoise):
@@ -351,7 +390,7 @@ def test_clips_by_level_cost_what_the_block_costs_and_answer_on_the_scale_of_the
             drawn.append(sigma)
             return values
 
-    records, question = some_records(link, 50, 9), asked(link, clip=0.1, levels=LEVELS)
+    records, question = some_records(link, 50, 9), asked(link, clip=0.1, levels=LEVELS, far=1.3)
     made = vault(records, link, Fraction(1), Watch())
     gradient, _ = made.residuals(question)
     place = [b.column for b in question.working.features].index("c")
@@ -361,12 +400,22 @@ def test_clips_by_level_cost_what_the_block_costs_and_answer_on_the_scale_of_the
         for i, (b, s) in enumerate(zip(question.working.features, question.sigmas, strict=True))
     ]
     assert float(1 - made.remaining) == pytest.approx(sum(charges) + 1 / (2 * question.sigma_bins**2), rel=1e-9)
-    # Noise of c_l σ / c in level l, on a lattice of steps c_l / RESIDUAL.
+    # Noise of c_l σ / c in the first sum of level l, on a lattice of steps c_l / RESIDUAL, and of σ / c in the second.
     assert drawn[place] / (RESIDUAL / own) == pytest.approx(own * sigma / question.clip)
+    assert drawn[place] / RESIDUAL == pytest.approx(sigma / question.clip)
     level = np.array([np.argmax(judge.numerators(r, question.working.features[place], SCHEMAS[link])) for r in records])
     r = np.array([float(exact_residual(record, question)) for record in records])
     for k, c in enumerate(LEVELS):
-        assert gradient[place][k] == pytest.approx(np.clip(r[level == k], -c, c).sum(), abs=2 * len(records) * c / RESIDUAL)
+        cut = np.clip(r[level == k], -c, c)
+        assert gradient[place][k] == pytest.approx(cut.sum(), abs=2 * len(records) * c / RESIDUAL)
+        assert gradient[place][3 + k] == pytest.approx(np.sqrt(1 - (cut / c) ** 2).sum(), abs=2 * len(records) * 0.01)
+    wide = np.clip(r, -1.3, 1.3)
+    z = [judge.numerators(record, question.working.features[1], SCHEMAS[link])[0] for record in records]
+    assert gradient[1][0] == pytest.approx(z @ wide / question.working.features[1].denominator, abs=1e-2)
+    assert gradient[-1][0] == pytest.approx(wide.sum(), abs=1e-2)
+    for i in (1, len(gradient) - 1):  # noise of c_j σ / c
+        block = question.working.features[i]
+        assert drawn[i] / (block.denominator * RESIDUAL / 1.3) == pytest.approx(1.3 * question.sigmas[i] / question.clip)
 
 
 @pytest.mark.parametrize("link", Link)

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import lapack
 
-from ddssp.inference.correlation import Cross, correlation, definite
+from ddssp.inference.correlation import Cross, correlation, likely
 from ddssp.inference.geometry import Geometry
 from ddssp.inference.prior import SHARES, variances
 
@@ -38,13 +38,19 @@ SETTLED = 0.1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """One gradient, at θ_t: Σ (z − z̄) r with its noise variance, the score at z̄, and the bias that clipping may have left."""
+    """One gradient, at θ_t: Σ (z − z̄) r with its noise variance, and the score at z̄.
+
+    Args:
+        bias: what clipping may have left at the minimiser.
+        cut: share of E r² that clipping cut off at θ_t: of the gradient's way C (φ − φ_t), its square root may be missing.
+    """
 
     gradient: Array
     noise: Array
     at: Array
     centre: float
     bias: float
+    cut: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -97,10 +103,11 @@ def believed(
     way = Way(points=np.array([e.at for e in evidence]) / w, centres=np.array([e.centre for e in evidence]), unit=unit)
     C, V = correlation(geometry, cross)
     C, V = _learned(C, V, evidence, way.stretched(C, phi, loss), w, loss.bend)
-    C = definite(C)
+    C = likely(C, V)
     for _ in range(PASSES):
         b, S = _observation(evidence, way.stretched(C, phi, loss), w, C, V, phi, doubt, loss.bend)
-        share, phi, doubt = _posterior(b, S, C, block, share, full[block] / w**2)
+        share, phi, covariance = _posterior(b, S, C, block, share, full[block] / w**2)
+        doubt = _doubt(covariance, geometry, w)
     noise = evidence[-1].noise * w**2
     unseen = np.sqrt(2 * np.bincount(block, noise**2, len(share))) / (unit * geometry.reach)
     return Belief(theta=phi * w, variance=doubt * w**2, prior=share * full, unseen=unseen, spreads=way.spreads(C, phi))
@@ -138,7 +145,7 @@ def _learned(C: Array, V: Array, evidence: Sequence[Evidence], points: Array, w:
     C, V = C.copy(), V.copy()
     for (s, here), (t, there) in pairwise(zip(evidence, points, strict=True)):
         x = here - there
-        noise = (s.noise + t.noise) * w**2 + s.bias + t.bias + (bend * (C @ x)) ** 2
+        noise = (s.noise + t.noise) * w**2 + s.bias + t.bias + (bend**2 + max(s.cut, t.cut)) * (C @ x) ** 2
         spread = V * x
         total = spread @ x + noise
         C += ((t.gradient - s.gradient) * w - C @ x)[:, None] * (spread / total[:, None])
@@ -154,7 +161,7 @@ def _observation(
     b, S, weights = np.zeros_like(phi), np.zeros_like(phi), np.zeros_like(phi)
     for e, point in zip(evidence, points, strict=True):
         way = phi - point
-        variance = e.noise * w**2 + CAUTION * V @ (way**2 + doubt) + (bend * (C @ way)) ** 2
+        variance = e.noise * w**2 + CAUTION * V @ (way**2 + doubt) + (bend**2 + e.cut) * (C @ way) ** 2
         weight = 1 / (variance + e.bias)
         b += weight * (e.gradient * w + C @ point)
         S += weight**2 * variance
@@ -163,7 +170,7 @@ def _observation(
 
 
 def _posterior(b: Array, S: Array, C: Array, block: NDArray[np.intp], share: Array, unit: Array) -> tuple[Array, Array, Array]:
-    """Shares of the target's variance that blocks explain; mean and variance of φ under b ~ N(Cφ, S), φ ~ N(0, share · unit).
+    """Shares of the target's variance that blocks explain; mean and covariance of φ under b ~ N(Cφ, S), φ ~ N(0, share · unit).
 
     With T = share · unit, R = T^½ and B = I + R C'S⁻¹C R the variance of φ is R B⁻¹ R; without its own prior a coordinate
     has precision s = (1 / B⁻¹_ii − 1) / T and says q = mean / (T B⁻¹_ii).
@@ -183,7 +190,23 @@ def _posterior(b: Array, S: Array, C: Array, block: NDArray[np.intp], share: Arr
         if np.abs(np.log(new / share)).max() < SETTLED:
             break
         share = np.sqrt(share * new)
-    return share, mean, T * kept
+    return share, mean, inverse * np.outer(R, R)
+
+
+def _doubt(covariance: Array, geometry: Geometry, w: Array) -> Array:
+    """Variance of each coordinate of φ; of a level's, that of its difference from its column's mean.
+
+    Adding a constant to all levels of a column changes no score that the intercept does not take back, so no gradient ever sees
+    it and its variance stays the prior's.
+    """
+    out = np.diag(covariance).copy()
+    for j in np.flatnonzero(geometry.hot):
+        p = geometry.block == j
+        share, scale = geometry.share[p], np.outer(w[p], w[p])
+        theta = covariance[np.ix_(p, p)] * scale
+        with_mean = theta @ share
+        out[p] = np.maximum(np.diag(theta) - 2 * with_mean + share @ with_mean, 1e-9 * np.diag(theta)) / w[p] ** 2
+    return out
 
 
 def _inverse(B: Array) -> Array:

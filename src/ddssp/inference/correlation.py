@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg import solve_triangular
 
 from ddssp.inference.geometry import Geometry
+from ddssp.inference.positive import positive
 
 Array = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -75,8 +76,25 @@ def correlation(geometry: Geometry, cross: Cross) -> tuple[Array, Array]:
 def definite(C: Array) -> Array:
     """C with its eigenvalues raised to WEAKEST."""
     c, U = np.linalg.eigh(C)
-    raised = (U * np.maximum(c, WEAKEST)) @ U.T
-    return np.asarray((raised + raised.T) / 2)
+    return _built(np.maximum(c, WEAKEST), U)
+
+
+def likely(C: Array, V: Array) -> Array:
+    """C with each eigenvalue λ replaced by its mean given that it is positive, and raised to WEAKEST.
+
+    Entries that are trusted to within V leave λ = u'Cu a variance of at most 2 Σ_ij u_i² u_j² V_ij, which is taken. Where two
+    columns say nearly the same, λ of their difference may be mostly that: as it came it would send θ far along the difference,
+    or hold it back.
+    """
+    c, U = np.linalg.eigh(C)
+    variance = 2 * np.sum(U**2 * (V @ U**2), axis=0)
+    mean, _ = positive(c, np.sqrt(np.maximum(variance, 1e-12)))
+    return _built(np.maximum(mean, WEAKEST), U)
+
+
+def _built(c: Array, U: Array) -> Array:
+    C = (U * c) @ U.T
+    return np.asarray((C + C.T) / 2)
 
 
 def _alone(geometry: Geometry, places: dict[int, Places]) -> tuple[Array, Array]:
@@ -88,7 +106,7 @@ def _alone(geometry: Geometry, places: dict[int, Places]) -> tuple[Array, Array]
         if geometry.hot[j]:
             share = geometry.share[p]
             C[np.ix_(p, p)] = definite(n * (np.diag(share) - np.outer(share, share)) / np.outer(root[p], root[p]))
-        V[p, p] = geometry.doubt[j] / root[p] ** 4
+        V[p, p] = geometry.doubt[p] / root[p] ** 4
     return C, V
 
 

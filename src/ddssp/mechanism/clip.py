@@ -5,7 +5,8 @@ excess loss of the noise and τ(c) = E(|r| − c)²₊, from a noisy histogram o
 stands out of its noise, else a Laplace tail.
 
 A rare level of a column adds next to nothing to τ, however far off it is: its gradient would be taken for a distance of one
-clip, and the level left behind by a clip that shrinks with all the other residuals. So levels have clips of their own.
+clip, and the level left behind by a clip that shrinks with all the other residuals. The same goes for a number that is the same
+in nearly all records and far from it in a few. So levels and numbers have clips of their own.
 """
 
 from __future__ import annotations
@@ -28,8 +29,15 @@ _STEPS = np.array([2, 2.5, 3, 3.5, 4, 5, 6, 8, 10, 14, 20])
 SLOWEST = 0.85
 """A clip is at least this share of the one before: records left behind by a clip that shrank too fast never catch up."""
 
-REACH = 3.0
-"""Standard deviations of a level's coefficient that its records' residuals count."""
+REACH = 2.0
+"""A level's residuals count up to so many standard deviations of its coefficient, a number's up to those of what it may be
+wrong by in the record farthest from its mean."""
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+LEAST_WITHIN = 0.3
+"""A level's records count as no less than this, however wide its residuals may be."""
 
 
 def spread(shares: Array, noise: float, clip: float) -> float:
@@ -52,20 +60,42 @@ def next_clip(shares: Array, noise: float, clip: float, price: float) -> tuple[f
     """
     v = spread(shares, noise, clip)
     clips = np.minimum(np.sqrt(v) * _STEPS, 2.0)
-    over = np.maximum(_MIDDLES - clips[:, None], 0) ** 2
-    laplace = v * np.exp(-np.sqrt(2) * clips / np.sqrt(v))
-    trust = 1 / (1 + (noise * np.sqrt(np.sum(over**2, axis=1)) / (0.3 * v)) ** 2)
-    tails = np.maximum(laplace + trust * (over @ shares - laplace), 0)
+    tails = _tails(shares, noise, clips, v)
     best = int(np.argmin(clips**2 * price + tails))
     return float(min(max(clips[best], SLOWEST * clip), clip)), float(tails[best])
 
 
-def by_level(blocks: Sequence[Block], variance: Array, clip: float) -> tuple[Array | None, ...]:
-    """The clips of each one-hot block's levels; None where every coefficient is known to within the clip of all.
+def cut_share(shares: Array, noise: float, clip: float) -> float:
+    """The share of E r² that a clip cuts off: a gradient taken far from the minimiser may leave out its root."""
+    v = spread(shares, noise, clip)
+    return min(float(_tails(shares, noise, np.array([clip]), v)[0]) / v, 1.0)
+
+
+def _tails(shares: Array, noise: float, clips: Array, v: float) -> Array:
+    """E(|r| − c)²₊ of each clip c, v being E r²."""
+    over = np.maximum(_MIDDLES - clips[:, None], 0) ** 2
+    laplace = v * np.exp(-np.sqrt(2) * clips / np.sqrt(v))
+    trust = 1 / (1 + (noise * np.sqrt(np.sum(over**2, axis=1)) / (0.3 * v)) ** 2)
+    return np.asarray(np.maximum(laplace + trust * (over @ shares - laplace), 0))
+
+
+def own_clips(blocks: Sequence[Block], offset: Array, variance: Array, clip: float) -> tuple[Array | None, ...]:
+    """Clips of each one-hot block's levels, and of each number; None where all is known to within the clip of all.
 
     Args:
+        offset: means of the blocks' rows, "P".
         variance: of the coefficients, "P".
     """
-    parts = np.split(REACH * np.sqrt(variance), np.cumsum([b.rows for b in blocks])[:-1])
-    wide = (b.is_table and bool((part > clip).any()) for b, part in zip(blocks, parts, strict=True))
-    return tuple(np.clip(part, clip, max(clip, 2.0)) if w else None for part, w in zip(parts, wide, strict=True))
+    sd, ends = np.sqrt(variance), np.cumsum([0, *(b.rows for b in blocks)])
+    out: list[Array | None] = []
+    for b, i, j in zip(blocks, ends[:-1], ends[1:], strict=True):
+        far = REACH * sd[i:j] * (1 + np.abs(offset[i:j]) if b.is_scalar else 1)
+        wide = (b.is_scalar or b.is_table) and bool((far > clip).any())
+        out.append(np.clip(far, clip, max(clip, 2.0)) if wide else None)
+    return tuple(out)
+
+
+def within(variance: Array, clip: Array) -> Array:
+    """E √(1 − (x/c)²)₊ of normal x: what a record counts where levels tell how many of theirs are well within their clip."""
+    x = np.sqrt(variance)[:, None] * _NODES / clip[:, None]
+    return np.asarray(np.maximum(np.sqrt(np.maximum(1 - x**2, 0)) @ _WEIGHTS, LEAST_WITHIN))

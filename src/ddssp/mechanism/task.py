@@ -23,19 +23,19 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ddssp.domain import Clique
-from ddssp.encoding import Block, Encoding
-from ddssp.inference.belief import SQUARES, Belief, Evidence, Loss, believed
+from ddssp.encoding import Encoding
+from ddssp.inference.belief import SQUARES, Belief, Loss, believed
 from ddssp.inference.chance import mean_chance, mean_curvature, score_of
 from ddssp.inference.correlation import UNMEASURED
-from ddssp.inference.geometry import Geometry, geometry
+from ddssp.inference.geometry import Counts, geometry
 from ddssp.inference.psd import combined
-from ddssp.marginal import Measurement
 from ddssp.mechanism import Fitted, Outcome, Progress
-from ddssp.mechanism.clip import EDGES, by_level, next_clip
+from ddssp.mechanism.clip import cut_share, next_clip, spread
+from ddssp.mechanism.gradient import coordinate_costs, counted, evidence, price, question
 from ddssp.mechanism.moments import SLACK, measured
 from ddssp.mechanism.objective import objective
-from ddssp.privacy.curator import STEEPEST, Curator, Form, Link, Objective, Query, Residuals, Working, steepness
+from ddssp.mechanism.state import Problem, State
+from ddssp.privacy.curator import STEEPEST, Curator, Form, Link, Objective, Query, Residuals, steepness
 from ddssp.schema import Schema
 
 Array = NDArray[np.float64]
@@ -61,8 +61,8 @@ BINS = 0.03
 PRODUCTS, LEARNING = 0.5, 6
 """Largest share of a round for products of blocks, and the rounds after the first that ask for them."""
 
-CHANCE_EDGES, CHANCE_MIDDLES = (0.2, 0.4, 0.65), np.array([0.1, 0.3, 0.52, 0.82])
-"""|r| of a chance in four bins, for the mean of r², which is the mean curvature p (1 − p)."""
+CHANCE_MIDDLES = np.array([0.1, 0.3, 0.52, 0.82])
+"""|r| of a chance in each of four bins, for the mean of r², which is the mean curvature p (1 − p)."""
 
 BEND = 0.3
 """Relative change of a logistic loss's curvature between two points that normal scores leave unexplained."""
@@ -72,9 +72,6 @@ CENTRE = {Link.IDENTITY: 1.0, Link.LOGIT: 8.0}
 
 LEVEL = 0.1
 """Variance of the intercept after the rounds, for the last draw."""
-
-UNSEEN = {Link.IDENTITY: 0.03, Link.LOGIT: 0.1}
-"""Share of the smallest noticeable effect that every block is credited with when budget is divided."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,70 +119,6 @@ class TaskMechanism:
         return Outcome(measurements=tuple(state.known.values()), fitted=fitted)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Problem:
-    """What is regressed on what."""
-
-    encoding: Encoding
-    target: str
-    link: Link
-
-    @property
-    def constant(self) -> Block:
-        return self.encoding.blocks[0]
-
-    @property
-    def blocks(self) -> tuple[Block, ...]:
-        return tuple(b for b in self.encoding if b.column not in (None, self.target))
-
-    @property
-    def kappa(self) -> Array:
-        """κ of the intercept and of every block."""
-        return np.array([1.0, *(b.kappa for b in self.blocks)])
-
-    @property
-    def unseen(self) -> float:
-        return UNSEEN[self.link]
-
-    def noise(self, total: float, rho: float) -> float:
-        """Of one gradient with all of ρ, over all its coordinates, per record."""
-        width = 1 + sum(b.rows for b in self.blocks)
-        return float(np.sqrt(self.kappa.sum() * width / (2 * rho)) / total)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class State:
-    """What is known between rounds, all of it public.
-
-    Args:
-        known: measurements so far, one per clique.
-        levels: mean residual of each round with its noise variance; `centre` is the score at the features' mean.
-        scale: variance of the target on the scale of the score.
-        squares: measured mean of r², one per round, where the curvature follows from it.
-    """
-
-    known: dict[Clique, Measurement]
-    geometry: Geometry
-    belief: Belief
-    centre: float
-    clip: float
-    curvature: float
-    scale: float
-    evidence: tuple[Evidence, ...] = ()
-    levels: tuple[tuple[float, float], ...] = ()
-    squares: tuple[float, ...] = ()
-
-    @property
-    def theta(self) -> Array:
-        """Coefficients of the encoding, the intercept first."""
-        return np.asarray(np.r_[self.centre - self.geometry.offset @ self.belief.theta, self.belief.theta])
-
-    @property
-    def weight(self) -> float:
-        """Curvature of the loss in the intercept's direction."""
-        return self.geometry.total * self.curvature
-
-
 def first(curator: Curator, problem: Problem, rho: float, whole: float) -> State:
     """The state before any gradient: n̂, first moments and squares, all with one σ, for ρ of the `whole` budget."""
     constant, rest = problem.constant, problem.encoding.blocks[1:]
@@ -196,13 +129,13 @@ def first(curator: Curator, problem: Problem, rho: float, whole: float) -> State
     g = geometry(problem.blocks, known)
     mean = float(np.clip(known[problem.target,].values[0, 0] / g.total, -1, 1))
     square = known.get((problem.target, problem.target))
-    spread = float(np.clip((1.0 if square is None else square.values[0, 0] / g.total + 0.5) - mean**2, 0.002, 1))
+    of_target = float(np.clip((1.0 if square is None else square.values[0, 0] / g.total + 0.5) - mean**2, 0.002, 1))
     if problem.link is Link.LOGIT:
         chance = min(max((1 + mean) / 2, 0.01), 0.99)
         centre, curvature, scale = float(np.log(chance / (1 - chance))), chance * (1 - chance), 1.0
         clip = max(1 - CUT * float(np.sqrt(problem.noise(g.total, whole))), LEAST_CLIP)
     else:
-        centre, clip, curvature, scale = mean, min(2.5 * float(np.sqrt(spread)), 2.0), 1.0, spread
+        centre, clip, curvature, scale = mean, min(2.5 * float(np.sqrt(of_target)), 2.0), 1.0, of_target
     prior = scale / (max(len(problem.blocks), 1) * g.reach)
     belief = Belief(
         theta=np.zeros(len(g.offset)),
@@ -211,7 +144,10 @@ def first(curator: Curator, problem: Problem, rho: float, whole: float) -> State
         unseen=np.zeros(len(problem.blocks)),
         spreads=np.zeros(1),
     )
-    return State(known=known, geometry=g, belief=belief, centre=centre, clip=clip, curvature=curvature, scale=scale)
+    counts = Counts.none(len(g.offset))
+    return State(
+        known=known, counts=counts, geometry=g, belief=belief, centre=centre, clip=clip, curvature=curvature, scale=scale
+    )
 
 
 def round_of(curator: Curator, problem: Problem, state: State, rho: float, *, number: int) -> State:
@@ -219,25 +155,39 @@ def round_of(curator: Curator, problem: Problem, state: State, rho: float, *, nu
     if 0 < number <= LEARNING:
         state, spent = _products(curator, problem, state, rho, number)
         rho -= spent
-    bins, rest = BINS * rho, (1 - BINS) * rho
-    clips = (None, *by_level(problem.blocks, state.belief.variance * (problem.link is Link.IDENTITY), state.clip))
-    variance = _noise(problem, state, rest) / np.where([c is None for c in clips], 1, problem.kappa)
-    asked = Residuals(
-        working=_working(problem, state),
-        clip=state.clip,
-        sigmas=tuple(np.sqrt(variance).tolist()),
-        edges=EDGES if problem.link is Link.IDENTITY else CHANCE_EDGES,
-        sigma_bins=float(SLACK / np.sqrt(2 * bins)),
-        by_level=clips,
-    )
-    gradient, histogram = curator.residuals(asked)
+    asked = question(problem, state, (1 - BINS) * rho, BINS * rho)
+    answer, histogram = curator.residuals(asked)
     total = state.geometry.total
-    clip, tail, squares = _read(problem, state, histogram / total, asked.sigma_bins / total, rest)
-    state = _noted(problem, state, gradient, asked, tail)
-    curvature = float(np.clip(np.mean(squares[-4:]), 0.03, 0.25)) if squares else 1.0
-    state = replace(state, clip=clip, squares=squares, curvature=curvature)
+    shares, noise = histogram / total, asked.sigma_bins / total
+    read = _read_chances if problem.link is Link.LOGIT else _read
+    state = read(problem, state, asked, answer, shares, noise, (1 - BINS) * rho)
+    # The mean of the features is itself noisy, which moves the level by about a tenth of a clip.
+    moved = (asked.sigmas[0] ** 2 + 0.01 * asked.clip**2 * total) / total**2
+    state = replace(state, levels=(*state.levels, (answer[0][0] / total, moved)))
     state = replace(state, belief=_believed(problem, state))
     return replace(state, centre=_centre(problem, state))
+
+
+def _read(
+    problem: Problem, state: State, asked: Residuals, answer: Sequence[Array], shares: Array, noise: float, rho: float
+) -> State:
+    """The state with a gradient of residuals, and the next clip from their histogram."""
+    per_clip = price(problem, state, rho, unseen=1.0) / (2 * rho * state.geometry.total)
+    clip, tail = next_clip(shares, noise, state.clip, per_clip)
+    heard = evidence(problem, state, asked, answer, tail=tail, cut=cut_share(shares, noise, state.clip))
+    counts = counted(problem, state, asked, answer, spread(shares, noise, state.clip))
+    g = geometry(problem.blocks, state.known, counts)
+    return replace(state, evidence=(*state.evidence, heard), clip=clip, counts=counts, geometry=g)
+
+
+def _read_chances(
+    problem: Problem, state: State, asked: Residuals, answer: Sequence[Array], shares: Array, noise: float, rho: float
+) -> State:
+    """The state with a gradient of chances, and their curvature from the histogram of residuals."""
+    heard = evidence(problem, state, asked, answer)
+    squares = (*state.squares, float(shares @ CHANCE_MIDDLES**2))
+    curvature = float(np.clip(np.mean(squares[-4:]), 0.03, 0.25))
+    return replace(state, evidence=(*state.evidence, heard), squares=squares, curvature=curvature)
 
 
 def last(problem: Problem, state: State, rho: float) -> Objective | None:
@@ -254,63 +204,6 @@ def last(problem: Problem, state: State, rho: float) -> Objective | None:
         total=g.total,
         rho=rho,
     )
-
-
-def _working(problem: Problem, state: State) -> Working:
-    return Working(
-        features=(problem.constant, *problem.blocks),
-        target=problem.encoding.block(problem.target),
-        theta=state.theta,
-        link=problem.link,
-    )
-
-
-def _costs(problem: Problem, state: State, rho: float, unseen: float) -> Array:
-    """a: excess loss per unit of gradient noise in each coordinate, after shrinkage."""
-    g, belief = state.geometry, state.belief
-    d = state.weight * g.variance
-    T = (belief.prior + unseen * belief.unseen)[g.block]
-    sigma2 = state.clip**2 * problem.kappa[1:].sum() / (2 * rho)
-    return np.asarray((d**2 * T / (d**2 * T + sigma2)) ** 2 / d)
-
-
-def _per_block(problem: Problem, state: State, rho: float, unseen: float) -> Array:
-    """a summed over each block, the intercept's first."""
-    return np.asarray(np.r_[1 / state.weight, state.geometry.by_block(_costs(problem, state, rho, unseen)) + 1e-12])
-
-
-def _noise(problem: Problem, state: State, rho: float) -> Array:
-    """Variance of each block's gradient noise: least Σ a_j σ_j² at cost Σ c² κ_j / 2σ_j² = ρ."""
-    a, kappa = _per_block(problem, state, rho, problem.unseen), problem.kappa
-    return np.asarray(state.clip**2 * np.sqrt(kappa / a) * np.sum(np.sqrt(kappa * a)) / (2 * rho) * SLACK**2)
-
-
-def _read(problem: Problem, state: State, shares: Array, noise: float, rho: float) -> tuple[float, float, tuple[float, ...]]:
-    """Next clip, tail beyond it, and measured squares, from the residual histogram."""
-    if problem.link is Link.LOGIT:
-        return state.clip, 0.0, (*state.squares, float(shares @ CHANCE_MIDDLES**2))
-    price = np.sum(np.sqrt(problem.kappa * _per_block(problem, state, rho, 1.0))) ** 2 / (2 * rho * state.geometry.total)
-    return *next_clip(shares, noise, state.clip, float(price)), ()
-
-
-def _noted(problem: Problem, state: State, gradient: Sequence[Array], asked: Residuals, tail: float) -> State:
-    """The state with one more gradient on record, centred at the features' mean."""
-    g = state.geometry
-    variance = np.square(asked.sigmas)
-    wide = [np.ones(b.rows) if c is None else c / asked.clip for b, c in zip(problem.blocks, asked.by_level[1:], strict=True)]
-    level = gradient[0][0]
-    slope = np.concatenate([_centred(b, v) for b, v in zip(problem.blocks, gradient[1:], strict=True)])
-    evidence = Evidence(
-        gradient=slope - g.offset * level,
-        noise=variance[1:][g.block] * np.concatenate(wide) ** 2 + g.offset**2 * variance[0],
-        at=state.belief.theta,
-        centre=state.centre,
-        bias=state.weight * tail / len(problem.blocks),
-    )
-    # The mean of the features is itself noisy, which moves the level by about a tenth of a clip.
-    noise = (variance[0] + 0.01 * state.clip**2 * g.total) / g.total**2
-    levels = (*state.levels, (level / g.total, noise))
-    return replace(state, evidence=(*state.evidence, evidence), levels=levels)
 
 
 def _centre(problem: Problem, state: State) -> float:
@@ -356,14 +249,14 @@ def _products(curator: Curator, problem: Problem, state: State, rho: float, numb
         return state, 0.0
     j, k = np.array(pairs).T
     same = j == k
-    costs = _costs(problem, state, rho, problem.unseen)
+    costs = coordinate_costs(problem, state, rho)
     far = state.belief.variance + state.belief.theta**2 * (number == 1)
     a, way, kappa = g.by_block(costs), g.by_block(far), problem.kappa[1:]
     p = kappa[j] * np.where(same, 1.0, kappa[k])
     lasting = ROUNDS[problem.link] - number if problem.link is Link.IDENTITY else 1
     worth = state.curvature**2 * np.where(same, lasting * g.by_block(costs * far)[j], a[j] * way[k] + a[k] * way[j])
     limit = np.where(same, 1e3 * state.known[()].sigma ** 2, 4 * UNMEASURED**2 * g.typical[j] * g.typical[k])
-    rival = state.clip * np.sum(np.sqrt(problem.kappa * _per_block(problem, state, rho, problem.unseen)))
+    rival = state.clip * np.sqrt(price(problem, state, rho))
     variance, chosen = _affordable(p, worth, limit, rival, rho)
     if not len(chosen):
         return state, 0.0
@@ -371,7 +264,7 @@ def _products(curator: Curator, problem: Problem, state: State, rho: float, numb
     asked = [Query(left=problem.constant if same[i] else blocks[j[i]], right=blocks[k[i]]) for i in chosen]
     found = measured(curator, asked, np.sqrt(variance[chosen]))
     known = combined((*state.known.values(), *found))
-    state = replace(state, known=known, geometry=geometry(blocks, known))
+    state = replace(state, known=known, geometry=geometry(blocks, known, state.counts))
     return replace(state, belief=_believed(problem, state)), float(np.sum(p[chosen] / (2 * variance[chosen])))
 
 
@@ -388,7 +281,3 @@ def _affordable(p: Array, worth: Array, limit: Array, rival: float, rho: float) 
             break
         worth = worth * (variance < limit)
     return variance, np.flatnonzero(worth > 0)
-
-
-def _centred(block: Block, values: Array) -> Array:
-    return values if block.contrast == "none" else np.asarray(values - values.mean())

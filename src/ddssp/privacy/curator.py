@@ -105,14 +105,18 @@ class Residuals:
     Gradient blocks Σ_i z_[j] clip_c(r_i), one record moves block j by at most c √κ_j; and how many records have |r| in each of
     the bins that `edges` end (the last one is open), one record moves one of them by 1.
 
-    A one-hot block may have a clip c_l for each of its levels: it then answers Σ clip_{c_l}(r_i) over the records of level l. A
-    record has one level and moves its sum by c_l at most, which is 1 in units of c_l, so noise c_l σ_j / c costs c² / 2σ_j².
+    A block may have clips of its own. A number (or the constant) has one, c_j: noise c_j σ_j / c then costs what σ_j costs with
+    the clip of all. A one-hot block has a clip c_l for each of its levels, and answers two sums over the records of level l:
+    Σ clip_{c_l}(r_i), and Σ √(1 − (clip_{c_l}(r_i) / c_l)²), which is their number where no residual comes near c_l. A record
+    has one level, and in units of c_l it moves the two by (s, √(1 − s²)), by 1 whatever s is: so the second sum is free, and
+    noise c_l σ_j / c in the first and σ_j / c in the second costs c² / 2σ_j².
 
     Guarantees: coefficients and clips are such that no record's residual overflows, whatever it holds: a NaN would swallow a
     whole sum.
 
     Args:
-        by_level: for each block its levels' clips, or None; empty if no block has any.
+        own: for each block None, or clips of its own: one of a number or the constant, of a one-hot block one for each level;
+            empty if no block has any.
     """
 
     working: Working
@@ -120,46 +124,56 @@ class Residuals:
     sigmas: tuple[float, ...]
     edges: tuple[float, ...]
     sigma_bins: float
-    by_level: tuple[NDArray[np.float64] | None, ...] = ()
+    own: tuple[NDArray[np.float64] | None, ...] = ()
 
     def __post_init__(self) -> None:
         if not np.all(np.abs(self.working.theta) <= LARGEST):
             raise ValueError(f"theta must be finite and at most {LARGEST:g} in size; a fit that runs away ends here.")
         blocks = self.working.features
-        if not isinstance(self.by_level, tuple) or len(self.by_level) not in (0, len(blocks)):
-            raise ValueError(f"by_level must be a tuple of {len(blocks)}, one for each block, or empty.")
+        if not isinstance(self.own, tuple) or len(self.own) not in (0, len(blocks)):
+            raise ValueError(f"own must be a tuple of {len(blocks)}, one for each block, or empty.")
         for block, own in zip(blocks, self.clips, strict=True):
             fits = isinstance(own, np.ndarray) and own.shape == (block.rows,) and own.dtype == np.float64
-            if own is not None and not (block.is_table and fits):
+            if own is not None and not ((block.is_table or block.is_scalar) and fits):
                 raise ValueError(
-                    f"by_level must be None for block {block.column!r}, or one float for each level if it is one-hot."
+                    f"own must be None for block {block.column!r}, or an array of one float if it is a number, of one for each "
+                    "level if it is one-hot."
                 )
-        for clips in (np.array([self.clip]), *(c for c in self.by_level if c is not None)):
+        for clips in (np.array([self.clip]), *(c for c in self.own if c is not None)):
             if not np.all((clips >= 1 / LARGEST) & (clips <= LARGEST)):
                 raise ValueError(f"clips must lie between {1 / LARGEST:g} and {LARGEST:g}, got {clips}.")
 
     @property
     def clips(self) -> tuple[NDArray[np.float64] | None, ...]:
-        """`by_level` of every block."""
-        return self.by_level or (None,) * len(self.working.features)
+        """`own` of every block."""
+        return self.own or (None,) * len(self.working.features)
+
+    @property
+    def by_level(self) -> tuple[bool, ...]:
+        """Whether a block answers for its levels, each by its own clip, instead of for its rows."""
+        return tuple(b.is_table and own is not None for b, own in zip(self.working.features, self.clips, strict=True))
 
     @property
     def squared_sensitivities(self) -> tuple[int, ...]:
         """Of the integers that are drawn for each block, exact."""
-        blocks = zip(self.working.features, self.clips, strict=True)
-        return tuple(RESIDUAL**2 * (b.bound if clips is None else 1) for b, clips in blocks)
+        blocks = zip(self.working.features, self.by_level, strict=True)
+        return tuple(RESIDUAL**2 * (1 if by_level else b.bound) for b, by_level in blocks)
 
     @property
     def scales(self) -> tuple[float, ...]:
         """σ of each block's integers."""
-        blocks = zip(self.working.features, self.clips, self.sigmas, strict=True)
-        return tuple(s * (b.denominator if clips is None else 1) * (RESIDUAL / self.clip) for b, clips, s in blocks)
+        blocks = zip(self.working.features, self.by_level, self.sigmas, strict=True)
+        return tuple(s * (1 if by_level else b.denominator) * (RESIDUAL / self.clip) for b, by_level, s in blocks)
 
     @property
-    def lattices(self) -> tuple[float | NDArray[np.float64], ...]:
-        """What each block's integers are multiples of one over."""
-        blocks = zip(self.working.features, self.clips, strict=True)
-        return tuple(b.denominator * (RESIDUAL / self.clip) if clips is None else RESIDUAL / clips for b, clips in blocks)
+    def lattices(self) -> tuple[NDArray[np.float64], ...]:
+        """What each of a block's integers is a multiple of one over."""
+        out = []
+        for block, own, by_level in zip(self.working.features, self.clips, self.by_level, strict=True):
+            clips = np.full(block.rows, self.clip) if own is None else own
+            near = np.ones(block.rows) if by_level else np.zeros(0)
+            out.append(RESIDUAL * np.concatenate([(1 if by_level else block.denominator) / clips, near]))
+        return tuple(out)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -284,7 +298,7 @@ class Curator(Protocol):
         ...
 
     def residuals(self, asked: Residuals) -> tuple[list[NDArray[np.float64]], NDArray[np.float64]]:
-        """Noisy gradient blocks and residual histogram; costs Σ_j c² κ_j / 2σ_j² + 1 / 2σ_bins², κ_j = 1 if by level."""
+        """Noisy gradient blocks and residual histogram; costs Σ_j c² κ_j / 2σ_j² + 1 / 2σ_bins², κ_j = 1 of levels."""
         ...
 
     def minimise(self, asked: Objective) -> NDArray[np.float64]:

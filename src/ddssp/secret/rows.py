@@ -69,10 +69,10 @@ class Rows(Secret):
     def answer(self, asked: Residuals) -> tuple[list[NDArray[Any]], NDArray[np.int64]]:
         """Exact integer gradient numerators per block, and the residual histogram."""
         total, features = self.total(partial(sums, asked=asked)), asked.working.features
-        ends = np.cumsum([1, *map(entries, features)])
+        ends = np.cumsum([1, *_entries(asked)])
         parts = [total[i:j] for i, j in pairwise(ends)]
-        blocks = zip(features, asked.clips, parts, strict=True)
-        gradient = [_projected(b, part) if clips is None else part for b, clips, part in blocks]
+        blocks = zip(features, asked.by_level, parts, strict=True)
+        gradient = [part if by_level else _projected(b, part) for b, by_level, part in blocks]
         return gradient, total[ends[-1] :].astype(np.int64)
 
     def total(self, summing: Summing) -> NDArray[Any]:
@@ -145,15 +145,15 @@ class Pass:
 
 
 def sums(chunks: Iterable[Chunk], asked: Residuals) -> Iterator[NDArray[np.int64]]:
-    """Vectors that add up to: records, gradient numerators of each block, residual histogram; at least one."""
+    """Vectors that add up to: records, sums of each block, residual histogram; at least one."""
     working, levels = asked.working, levels_of(asked.working.features, asked.working.theta)
-    total = np.zeros(1 + sum(map(entries, working.features)) + len(asked.edges) + 1, np.int64)
+    total = np.zeros(1 + sum(_entries(asked)) + len(asked.edges) + 1, np.int64)
     for chunk in chunks:
         r = _residual(chunk, working, levels)
         steps = _steps(r, asked.clip)
         parts = [
-            _weighted(chunk, b, steps if clips is None else _steps(r, clips[chunk[b.column or ""]]))
-            for b, clips in zip(working.features, asked.clips, strict=True)
+            _weighted(chunk, b, steps) if own is None else _by_own_clip(chunk, b, r, own)
+            for b, own in zip(working.features, asked.clips, strict=True)
         ]
         bins = np.bincount(np.searchsorted(asked.edges, np.abs(r)), minlength=len(asked.edges) + 1)
         if total[0] + len(r) > MOST:
@@ -166,6 +166,19 @@ def sums(chunks: Iterable[Chunk], asked: Residuals) -> Iterator[NDArray[np.int64
 def _steps(r: NDArray[np.float64], clip: float | NDArray[np.float64]) -> NDArray[np.float64]:
     """Clipped residuals in steps of clip / RESIDUAL, rounded towards 0."""
     return np.asarray(np.trunc(np.clip(r / clip, -1, 1) * RESIDUAL))
+
+
+def _by_own_clip(chunk: Chunk, block: Block, r: NDArray[np.float64], own: NDArray[np.float64]) -> NDArray[np.int64]:
+    """As for the clip of all; of levels Σ s, then Σ √(R² − s²) rounded down, so that no record's pair is longer than R.
+
+    The root is correctly rounded, and of an integer below 2³⁰ it comes no closer to the next integer than its spacing: what is
+    rounded down is never too large.
+    """
+    if not block.is_table:
+        return _weighted(chunk, block, _steps(r, own[0]))
+    steps = _steps(r, own[chunk[block.column or ""]])
+    near = np.floor(np.sqrt(RESIDUAL**2 - steps**2))
+    return np.concatenate([_weighted(chunk, block, steps), _weighted(chunk, block, near)])
 
 
 def _residual(chunk: Chunk, working: Working, levels: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
@@ -233,6 +246,11 @@ def _projected(block: Block, sums: NDArray[Any]) -> NDArray[Any]:
 
 def entries(block: Block) -> int:
     return 1 if block.is_scalar else _width(block)
+
+
+def _entries(asked: Residuals) -> list[int]:
+    """Sums of each block: two for each level that has a clip of its own."""
+    return [entries(b) * (2 if by_level else 1) for b, by_level in zip(asked.working.features, asked.by_level, strict=True)]
 
 
 def _width(block: Block) -> int:
