@@ -219,7 +219,7 @@ def levels(share: list[float]) -> Geometry:
         offset=np.r_[0.0, p - 1 / len(p)],
         share=np.r_[0.0, p],
         variance=np.r_[0.3, p * (1 - p)],
-        doubt=np.full(2, 1e-6),
+        doubt=np.full(1 + len(p), 1e-6),
     )
 
 

@@ -31,7 +31,7 @@ def geometry_of(parts: list[np.ndarray], hot: np.ndarray) -> Geometry:
         offset=mean,
         share=share,
         variance=Z.var(0),
-        doubt=np.full(len(sizes), 1e-6),
+        doubt=np.full(sum(sizes), 1e-6),
     )
 
 
@@ -103,7 +103,7 @@ def test_levels_of_one_column_are_correlated_as_their_shares_say():
         offset=share - 1 / 3,
         share=share,
         variance=share * (1 - share),
-        doubt=np.array([1.0]),
+        doubt=np.ones(3),
     )
     C, V = correlation(g, {})
     codes = np.repeat(np.arange(3), (n * share).astype(int))

@@ -80,10 +80,15 @@ def test_whatever_the_noise_it_is_possible(noise, sigma):
     assert np.isfinite(g.typical).all()
 
 
-def test_a_level_that_noise_made_negative_has_half_a_standard_deviation():
+def test_a_level_that_noise_made_negative_has_some_rows():
+    """As many as a normal has above 0: half its standard deviation and a little more at two thirds of one below."""
     known = dict(exact_once())
-    known["g",] = Measurement(clique=("g",), values=np.array([[100.0, 50.0, -150.0]]), sigma=10.0)
-    assert geometry(BLOCKS, known).share[4] == pytest.approx(5 / (5 + 100 + 50 + 800 / 3))
+    known["g",] = Measurement(clique=("g",), values=np.array([[100.0, 50.0, -140.0]]), sigma=10.0)
+    g, drawn = geometry(BLOCKS, known), np.random.default_rng(0).normal(-140 + 400 / 3, 10, 1_000_000)
+    few = drawn[drawn > 0]
+    assert g.share[4] == pytest.approx(few.mean() / (few.mean() + 100 + 50 + 800 / 3), rel=0.01)
+    assert g.doubt[4] == pytest.approx(few.var(), rel=0.01)
+    assert g.doubt[2:4] == pytest.approx(100.0)
 
 
 def test_a_variance_below_the_noise_is_raised_to_it():

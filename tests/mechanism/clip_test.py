@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ddssp.encoding import Encoding
-from ddssp.mechanism.clip import EDGES, REACH, SLOWEST, by_level, cut_share, next_clip, spread
+from ddssp.mechanism.clip import EDGES, LEAST_WITHIN, REACH, SLOWEST, cut_share, next_clip, own_clips, spread, within
 from ddssp.schema import Schema
 
 BINS = len(EDGES) + 1
@@ -61,11 +61,21 @@ def test_a_heavy_tail_keeps_the_clip_wide():
     assert next_clip(heavy, 1e-5, 0.5, 1e-3)[1] > next_clip(light, 1e-5, 0.5, 1e-3)[1]
 
 
-@pytest.mark.parametrize("clip", [0.05, 0.15, 0.4])
+@pytest.mark.parametrize("clip", [0.15, 0.4])
 def test_the_share_that_is_cut_is_that_of_the_residuals(clip):
-    r = np.clip(np.random.default_rng(3).standard_t(4, 100_000) * 0.07, -2, 2)
-    true = np.mean(np.maximum(np.abs(r) - clip, 0) ** 2) / np.mean(r**2)
-    assert cut_share(histogram(r), 1e-9, clip) == pytest.approx(true, rel=0.3)
+    assert cut_share(histogram(HEAVY), 1e-9, clip) == pytest.approx(cut_off(clip), rel=0.5)  # bins are half an octave wide
+
+
+@pytest.mark.parametrize("clip", [0.02, 0.05])
+def test_what_a_clip_below_a_standard_deviation_cuts_off_is_not_understated(clip):
+    assert cut_share(histogram(HEAVY), 1e-9, clip) >= cut_off(clip)
+
+
+HEAVY = np.clip(np.random.default_rng(3).standard_t(4, 100_000) * 0.07, -2, 2)
+
+
+def cut_off(clip: float) -> float:
+    return float(np.mean(np.maximum(np.abs(HEAVY) - clip, 0) ** 2) / np.mean(HEAVY**2))
 
 
 @given(shares=SHARES, wobble=SHARES, noise=NOISE, clip=CLIPS)
@@ -73,11 +83,26 @@ def test_a_share_is_a_share(shares, wobble, noise, clip):
     assert 0 <= cut_share(shares - wobble, noise, clip) <= 1
 
 
-def test_levels_count_as_far_as_their_coefficients_may_be_off():
+def test_levels_and_numbers_count_as_far_as_their_coefficients_may_be_off():
     column = {"kind": "categorical", "levels": list("abc")}
-    blocks = Encoding.centred(Schema(columns={"x": {"kind": "boolean"}, "g": column, "h": column})).blocks[1:]
-    sd = np.array([5.0, 0.01, 0.1, 3.0, 0.01, 0.02, 0.02])
-    number, unknown, known = by_level(blocks, sd**2, 0.1)
-    assert number is None  # a number has no levels, however little is known of it
+    columns = {"x": {"kind": "boolean"}, "z": {"kind": "ordinal", "levels": 5}, "g": column, "h": column}
+    blocks = Encoding.centred(Schema(columns=columns)).blocks[1:]
+    sd = np.array([0.1, 0.025, 0.01, 0.1, 3.0, 0.01, 0.02, 0.02])
+    offset = np.array([-0.9, 0.5, *[0.2] * 6])
+    far, near, unknown, known = own_clips(blocks, offset, sd**2, 0.1)
+    assert far == pytest.approx([REACH * 0.1 * 1.9])  # in the record at the other end
+    assert near is None  # within the clip in every record
     assert known is None  # every level is known to within the clip
     assert unknown == pytest.approx([0.1, REACH * 0.1, 2.0])  # never below the clip, nor beyond what a residual can be
+
+
+@pytest.mark.parametrize("sd", [0.01, 0.3, 0.6])
+def test_what_a_record_counts_is_the_mean_of_its_half_circle(sd):
+    r = np.random.default_rng(1).normal(0, sd, 1_000_000)
+    judge = np.mean(np.sqrt(np.maximum(1 - r**2, 0)))
+    assert within(np.array([sd**2]), np.array([1.0]))[0] == pytest.approx(judge, rel=0.02)
+    assert within(np.array([25 * sd**2]), np.array([5.0])) == pytest.approx(within(np.array([sd**2]), np.array([1.0])))
+
+
+def test_a_record_counts_something_however_wide_residuals_may_be():
+    assert within(np.array([1e6]), np.array([0.01]))[0] == LEAST_WITHIN

@@ -264,37 +264,6 @@ def test_without_noise_the_logistic_fit_is_that_of_scikit_learn(epsilon, toleran
     assert np.allclose(fit.predict_proba(data)[:, 1], 1 / (1 + np.exp(-(Z @ fit.theta))))
 
 
-def test_the_belief_is_told_the_noise_that_answers_have():
-    """Of a block asked by level and of one that is not: many answers of noise alone, each level at its own clip."""
-    schema = SCHEMAS[Link.IDENTITY]
-    problem = module.Problem(encoding=Encoding.centred(schema), target="y", link=Link.IDENTITY)
-    state = module.first(vault(table(Link.IDENTITY, 400), schema, Fraction(1), NoNoise()), problem, 0.5, 1.0)
-    clips = {"g": np.array([0.05, 1.0, 0.2, 2.0])}
-    asked = Residuals(
-        working=module._working(problem, state),
-        clip=0.05,
-        sigmas=(3.0, 1.0, 2.0, 1.5, 0.5),
-        edges=module.EDGES,
-        sigma_bins=1.0,
-        by_level=(None, *(clips.get(b.column) for b in problem.blocks)),
-    )
-    rng, drawn = np.random.default_rng(0), []
-    for _ in range(20_000):
-        noise = [
-            rng.normal(0, sigma, len(wide)) * wide
-            for sigma, wide in zip(
-                asked.sigmas,
-                (np.ones(1), *(clips.get(b.column, np.full(b.rows, 0.05)) / 0.05 for b in problem.blocks)),
-                strict=True,
-            )
-        ]
-        drawn.append(module._noted(problem, state, noise, asked, 0.0, 0.0).evidence[-1])
-    told, plain = drawn[0].noise, ~np.isin(state.geometry.block, [i for i, b in enumerate(problem.blocks) if b.column == "b"])
-    found = np.var([e.gradient for e in drawn], axis=0)
-    assert np.allclose(found[plain], told[plain], rtol=0.06)
-    assert (found <= told * 1.06).all()  # a block whose mean is taken off has a little less
-
-
 def designs():
     """benchmarks/designs.py, which is no package."""
     path = Path(__file__).resolve().parents[2] / "benchmarks" / "designs.py"
