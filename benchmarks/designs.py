@@ -148,7 +148,16 @@ _SHAPES: dict[str, dict[str, object]] = {
         certain=True,
     ),
     "rare-certain": dict(scalars=6, hots=(9, 16, 7, 15, 6), active=(7,), r2=1.0, power=2.4),
-    "far-rows": dict(scalars=6, hots=(100, 100, 7, 4), active=(0, 1, 2, 8), r2=0.99, correlation=0.5, power=1.3, far=(0, 1), span=16),
+    "far-rows": dict(
+        scalars=6,
+        hots=(100, 100, 7, 4),
+        active=(0, 1, 2, 8),
+        r2=0.99,
+        correlation=0.5,
+        power=1.3,
+        far=(0, 1),
+        span=16,
+    ),
 }
 
 names = tuple(_SHAPES)
