@@ -82,19 +82,22 @@ def test_a_gradient_of_chances_has_one_clip():
 
 
 def test_no_other_division_of_the_budget_leaves_less():
-    """Σ a_j σ_j² at the same cost, a_j as the docstring says; against other divisions."""
+    """Σ a_j σ_j² at the same cost, a_j as the docstring says, wider clips with their louder noise; against other divisions."""
     state = started(0.1, UNSURE)
     asked = question(PROBLEM, state, 1.0, 0.1)
     g, costs = state.geometry, coordinate_costs(PROBLEM, state, 1.0)
     x, levels = g.block == 0, g.block == 1
     mean = np.where(levels, g.share, g.offset)
+    louder = (asked.clips[1] / asked.clip) ** 2, (asked.clips[2] / asked.clip) ** 2
+    assert (louder[0] > 1).all()
+    assert (louder[1] > 1).any()
     a = np.array(
         [
             1 / state.weight + costs[~x] @ mean[~x] ** 2,
-            costs[x].sum(),
-            costs[levels].sum(),
+            costs[x] @ louder[0],
+            costs[levels] @ louder[1],
             costs[g.block == 2].sum(),
-            costs[x] @ mean[x] ** 2,
+            costs[x] @ (louder[0] * mean[x] ** 2),
         ]
     )
     kappa, best = np.array([1, 1, 1, 2 / 3, 1]), np.square(asked.sigmas)

@@ -29,6 +29,10 @@ Array = NDArray[np.float64]
 CAUTION = 2.0
 """Factor on the variance that an uncertain C adds."""
 
+BEND = 0.3
+"""Relative change of the curvature between two points that is not explained: a logistic loss bends more than normal scores say,
+and a clip cuts off most where θ_t is far. A gradient is trusted the less the longer its way to θ."""
+
 STEPS, PASSES = 8, 2
 """Steps for the prior variances, and how often the evidence is weighed anew, in each round."""
 
@@ -38,19 +42,12 @@ SETTLED = 0.1
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Evidence:
-    """One gradient, at θ_t: Σ (z − z̄) r with its noise variance, and the score at z̄.
-
-    Args:
-        bias: what clipping may have left at the minimiser.
-        cut: share of E r² that clipping cut off at θ_t: of the gradient's way C (φ − φ_t), its square root may be missing.
-    """
+    """One gradient, at θ_t: Σ (z − z̄) r with its noise variance, and the score at z̄."""
 
     gradient: Array
     noise: Array
     at: Array
     centre: float
-    bias: float
-    cut: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -79,13 +76,11 @@ class Loss:
         curvature: mean second derivative at θ.
         centre: the score at the features' mean.
         stretch: how the curvature changes with θ; None if it does not.
-        bend: relative change of the curvature on the way from θ_t to θ that `stretch` leaves unexplained.
     """
 
     curvature: float = 1.0
     centre: float = 0.0
     stretch: Curvature | None = None
-    bend: float = 0.0
 
 
 SQUARES = Loss()
@@ -102,10 +97,10 @@ def believed(
     share, phi, doubt = old.prior / full, old.theta / w, old.variance / w**2
     way = Way(points=np.array([e.at for e in evidence]) / w, centres=np.array([e.centre for e in evidence]), unit=unit)
     C, V = correlation(geometry, cross)
-    C, V = _learned(C, V, evidence, way.stretched(C, phi, loss), w, loss.bend)
+    C, V = _learned(C, V, evidence, way.stretched(C, phi, loss), w)
     C = likely(C, V)
     for _ in range(PASSES):
-        b, S = _observation(evidence, way.stretched(C, phi, loss), w, C, V, phi, doubt, loss.bend)
+        b, S = _observation(evidence, way.stretched(C, phi, loss), w, C, V, phi, doubt)
         share, phi, covariance = _posterior(b, S, C, block, share, full[block] / w**2)
         doubt = _doubt(covariance, geometry, w)
     noise = evidence[-1].noise * w**2
@@ -140,12 +135,12 @@ class Way:
         return np.asarray(self.points * ratio[:, None])
 
 
-def _learned(C: Array, V: Array, evidence: Sequence[Evidence], points: Array, w: Array, bend: float) -> tuple[Array, Array]:
+def _learned(C: Array, V: Array, evidence: Sequence[Evidence], points: Array, w: Array) -> tuple[Array, Array]:
     """C and V after what successive gradients say of C: w (g_t − g_s) = C (φ_s − φ_t) + noise, row by row."""
     C, V = C.copy(), V.copy()
     for (s, here), (t, there) in pairwise(zip(evidence, points, strict=True)):
         x = here - there
-        noise = (s.noise + t.noise) * w**2 + s.bias + t.bias + (bend**2 + max(s.cut, t.cut)) * (C @ x) ** 2
+        noise = (s.noise + t.noise) * w**2 + (BEND * (C @ x)) ** 2
         spread = V * x
         total = spread @ x + noise
         C += ((t.gradient - s.gradient) * w - C @ x)[:, None] * (spread / total[:, None])
@@ -154,19 +149,17 @@ def _learned(C: Array, V: Array, evidence: Sequence[Evidence], points: Array, w:
 
 
 def _observation(
-    evidence: Sequence[Evidence], points: Array, w: Array, C: Array, V: Array, phi: Array, doubt: Array,
-    bend: float,
-) -> tuple[Array, Array]:  # fmt: skip
+    evidence: Sequence[Evidence], points: Array, w: Array, C: Array, V: Array, phi: Array, doubt: Array
+) -> tuple[Array, Array]:
     """b and S: all gradients averaged by inverse variance."""
-    b, S, weights = np.zeros_like(phi), np.zeros_like(phi), np.zeros_like(phi)
+    b, weights = np.zeros_like(phi), np.zeros_like(phi)
     for e, point in zip(evidence, points, strict=True):
         way = phi - point
-        variance = e.noise * w**2 + CAUTION * V @ (way**2 + doubt) + (bend**2 + e.cut) * (C @ way) ** 2
-        weight = 1 / (variance + e.bias)
+        variance = e.noise * w**2 + CAUTION * V @ (way**2 + doubt) + (BEND * (C @ way)) ** 2
+        weight = 1 / variance
         b += weight * (e.gradient * w + C @ point)
-        S += weight**2 * variance
         weights += weight
-    return b / weights, S / weights**2
+    return b / weights, 1 / weights
 
 
 def _posterior(b: Array, S: Array, C: Array, block: NDArray[np.intp], share: Array, unit: Array) -> tuple[Array, Array, Array]:

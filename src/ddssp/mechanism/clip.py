@@ -51,8 +51,8 @@ def spread(shares: Array, noise: float, clip: float) -> float:
     return v
 
 
-def next_clip(shares: Array, noise: float, clip: float, price: float) -> tuple[float, float]:
-    """The next clip, never above this one, and the tail E(|r| − c)²₊ that it leaves.
+def next_clip(shares: Array, noise: float, clip: float, price: float) -> float:
+    """The next clip, never above this one.
 
     Args:
         shares: noisy share of records in each bin; `noise` its standard deviation.
@@ -61,14 +61,8 @@ def next_clip(shares: Array, noise: float, clip: float, price: float) -> tuple[f
     v = spread(shares, noise, clip)
     clips = np.minimum(np.sqrt(v) * _STEPS, 2.0)
     tails = _tails(shares, noise, clips, v)
-    best = int(np.argmin(clips**2 * price + tails))
-    return float(min(max(clips[best], SLOWEST * clip), clip)), float(tails[best])
-
-
-def cut_share(shares: Array, noise: float, clip: float) -> float:
-    """The share of E r² that a clip cuts off: a gradient taken far from the minimiser may leave out its root."""
-    v = spread(shares, noise, clip)
-    return min(float(_tails(shares, noise, np.array([clip]), v)[0]) / v, 1.0)
+    best = clips[np.argmin(clips**2 * price + tails)]
+    return float(min(max(best, SLOWEST * clip), clip))
 
 
 def _tails(shares: Array, noise: float, clips: Array, v: float) -> Array:

@@ -1,7 +1,8 @@
 r"""One gradient of a task: the question that a round asks of the rows, and what its answer says.
 
 Noise is divided between blocks so that the excess loss it leaves is least: with a_j the excess loss per unit of noise in block
-j, Σ a_j σ_j² is least at cost Σ c²κ_j / 2σ_j² = ρ for  σ_j² = c² √(κ_j / a_j) Σ_k √(κ_k a_k) / 2ρ.
+j, Σ a_j σ_j² is least at cost Σ c²κ_j / 2σ_j² = ρ for  σ_j² = c² √(κ_j / a_j) Σ_k √(κ_k a_k) / 2ρ. What has a clip c_i of its
+own is heard with noise c_i σ_j / c, so a_j = Σ a_i (c_i / c)²: a level that is still far off makes its whole column quieter.
 
 A gradient of features that are centred at z̄ is Σ z r − z̄ Σ r. So the constant's answer, Σ clip_c(r), brings its noise into
 every other block, and a_0 = 1/w + Σ a_i z̄_i² with w the curvature in its own direction. A number whose clip is wider than c is
@@ -47,10 +48,14 @@ def question(problem: Problem, state: State, rho: float, rho_bins: float) -> Res
     own = own_clips(blocks, g.offset, doubt, state.clip)
     numbers = _numbers(blocks, own)
     by_level = np.array([b.is_table and c is not None for b, c in zip(blocks, own, strict=True)], np.bool_)
+    wide = np.concatenate([np.broadcast_to(v, b.rows) for b, v in zip(blocks, _wide(own, state.clip), strict=True)])
     costs, mean = coordinate_costs(problem, state, rho), _mean(state, by_level)
-    shifts = g.by_block(costs * mean**2)
-    others = [j for j in range(len(blocks)) if j not in numbers]
-    a = np.r_[1 / state.weight + shifts[others].sum(), g.by_block(costs) + LEAST, shifts[numbers] + LEAST]
+    shift, by_common = costs * mean**2, ~np.isin(g.block, numbers)
+    a = np.r_[
+        1 / state.weight + shift[by_common].sum(),
+        g.by_block(costs * wide**2) + LEAST,
+        g.by_block(shift * wide**2)[numbers] + LEAST,
+    ]
     kappa = np.r_[1.0, np.where(by_level, 1.0, problem.kappa[1:]), np.ones(len(numbers))]
     variance = state.clip**2 * np.sqrt(kappa / a) * np.sum(np.sqrt(kappa * a)) / (2 * rho) * SLACK**2
     working = Working(
@@ -69,15 +74,12 @@ def question(problem: Problem, state: State, rho: float, rho_bins: float) -> Res
     )
 
 
-def evidence(
-    problem: Problem, state: State, asked: Residuals, answer: Sequence[Array], *, tail: float = 0.0, cut: float = 0.0
-) -> Evidence:
+def evidence(problem: Problem, state: State, asked: Residuals, answer: Sequence[Array]) -> Evidence:
     """What the answer says of θ, centred at the features' mean."""
     g, blocks = state.geometry, problem.blocks
     J = len(blocks)
     own, by_level = asked.clips[1 : J + 1], np.array(asked.by_level[1 : J + 1], np.bool_)
-    wide = [np.ones(1) if c is None else c / asked.clip for c in asked.clips]
-    noise = [s**2 * v**2 for s, v in zip(asked.sigmas, wide, strict=True)]
+    noise = [s**2 * v**2 for s, v in zip(asked.sigmas, _wide(asked.clips, asked.clip), strict=True)]
     centred_by = np.zeros(J, np.intp)
     numbers = _numbers(blocks, own)
     centred_by[numbers] = J + 1 + np.arange(len(numbers))
@@ -91,8 +93,6 @@ def evidence(
         noise=np.concatenate(spread_out) + mean**2 * level_noise,
         at=state.belief.theta,
         centre=state.centre,
-        bias=state.weight * tail / J,
-        cut=cut,
     )
 
 
@@ -134,6 +134,11 @@ def price(problem: Problem, state: State, rho: float, unseen: float | None = Non
 def _numbers(blocks: Sequence[Block], own: Sequence[Array | None]) -> list[int]:
     """Numbers that have clips of their own."""
     return [j for j, (b, c) in enumerate(zip(blocks, own, strict=True)) if b.is_scalar and c is not None]
+
+
+def _wide(own: Sequence[Array | None], clip: float) -> list[Array]:
+    """How many times the clip of all each one is."""
+    return [np.ones(1) if c is None else c / clip for c in own]
 
 
 def _mean(state: State, by_level: NDArray[np.bool_]) -> Array:

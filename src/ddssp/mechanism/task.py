@@ -24,13 +24,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ddssp.encoding import Encoding
-from ddssp.inference.belief import SQUARES, Belief, Loss, believed
+from ddssp.inference.belief import BEND, SQUARES, Belief, Loss, believed
 from ddssp.inference.chance import mean_chance, mean_curvature, score_of
 from ddssp.inference.correlation import UNMEASURED
 from ddssp.inference.geometry import Counts, geometry
 from ddssp.inference.psd import combined
 from ddssp.mechanism import Fitted, Outcome, Progress
-from ddssp.mechanism.clip import cut_share, next_clip, spread
+from ddssp.mechanism.clip import next_clip, spread
 from ddssp.mechanism.gradient import coordinate_costs, counted, evidence, price, question
 from ddssp.mechanism.moments import SLACK, measured
 from ddssp.mechanism.objective import objective
@@ -63,9 +63,6 @@ PRODUCTS, LEARNING = 0.5, 6
 
 CHANCE_MIDDLES = np.array([0.1, 0.3, 0.52, 0.82])
 """|r| of a chance in each of four bins, for the mean of r², which is the mean curvature p (1 − p)."""
-
-BEND = 0.3
-"""Relative change of a logistic loss's curvature between two points that normal scores leave unexplained."""
 
 CENTRE = {Link.IDENTITY: 1.0, Link.LOGIT: 8.0}
 """The score at the features' mean is no further from 0: that of a target in [−1, 1], or of a chance of 1 in 3,000."""
@@ -173,8 +170,8 @@ def _read(
 ) -> State:
     """The state with a gradient of residuals, and the next clip from their histogram."""
     per_clip = price(problem, state, rho, unseen=1.0) / (2 * rho * state.geometry.total)
-    clip, tail = next_clip(shares, noise, state.clip, per_clip)
-    heard = evidence(problem, state, asked, answer, tail=tail, cut=cut_share(shares, noise, state.clip))
+    clip = next_clip(shares, noise, state.clip, per_clip)
+    heard = evidence(problem, state, asked, answer)
     counts = counted(problem, state, asked, answer, spread(shares, noise, state.clip))
     g = geometry(problem.blocks, state.known, counts)
     return replace(state, evidence=(*state.evidence, heard), clip=clip, counts=counts, geometry=g)
@@ -210,7 +207,7 @@ def _centre(problem: Problem, state: State) -> float:
     """The score at the features' mean: what each gradient's intercept says, the less the further θ_t is from θ."""
     steps, noise = np.array(state.levels).T
     way = np.array([state.belief.theta - e.at for e in state.evidence])
-    weights = 1 / (noise + (_loss(problem, state).bend * state.curvature) ** 2 * (way**2 @ state.geometry.variance))
+    weights = 1 / (noise + (BEND * state.curvature) ** 2 * (way**2 @ state.geometry.variance))
     end = CENTRE[problem.link]
     centres = np.array([e.centre for e in state.evidence])
     if problem.link is Link.IDENTITY:
@@ -233,7 +230,7 @@ def _believed(problem: Problem, state: State) -> Belief:
 def _loss(problem: Problem, state: State) -> Loss:
     if problem.link is Link.IDENTITY:
         return SQUARES
-    return Loss(curvature=state.curvature, centre=state.centre, stretch=mean_curvature, bend=BEND)
+    return Loss(curvature=state.curvature, centre=state.centre, stretch=mean_curvature)
 
 
 def _products(curator: Curator, problem: Problem, state: State, rho: float, number: int) -> tuple[State, float]:
