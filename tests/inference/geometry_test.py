@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from ddssp.curate import curate, plan
 from ddssp.encoding import Encoding
 from ddssp.experiments.noise import NoNoise
-from ddssp.inference.geometry import Counts, geometry
+from ddssp.inference.geometry import geometry
 from ddssp.inference.psd import combined
 from ddssp.marginal import Measurement
 from ddssp.model.fit import design_of
@@ -96,25 +96,3 @@ def test_a_variance_below_the_noise_is_raised_to_it():
     known["x", "x"] = Measurement(clique=("x", "x"), values=np.array([[-400.0]]), sigma=10.0)
     known["x",] = Measurement(clique=("x",), values=known["x",].values, sigma=10.0)
     assert geometry(BLOCKS, known).variance[0] == 2 * 10.0 / 400
-
-
-def test_noise_of_counts_averages_and_what_is_guessed_does_not():
-    """Against the variance of drawn ones: each round's noise is its own, what a guess is wrong by is the same in all."""
-    rng = np.random.default_rng(0)
-    truth, sds, guesses = 50.0, np.array([3.0, 8.0, 20.0]), np.array([5.0, 1.0, 0.5])
-    wrong = rng.normal(size=200_000)
-    told = Counts.none(len(wrong))
-    for sd, guess in zip(sds, guesses, strict=True):
-        told = told.plus(truth + sd * rng.normal(size=len(wrong)) + guess * wrong, np.full(len(wrong), sd**-2.0), guess)
-    assert told.mean.var() == pytest.approx(1 / told.precision[0], rel=0.02)
-    assert told.mean.mean() == pytest.approx(truth, abs=0.05)
-
-
-def test_a_guess_of_many_rounds_is_no_better_than_one():
-    one, none = np.ones(1), Counts.none(1)
-    many = none
-    for _ in range(1000):
-        many = many.plus(10 * one, one, 2 * one)
-    assert 2.0**2 < 1 / many.precision[0] < 2.0**2 + 0.01
-    assert 1 / none.plus(10 * one, one, 2 * one).precision[0] == pytest.approx(1 + 2.0**2)
-    assert none.precision[0] == none.mean[0] == none.plus(10 * one, 0 * one, 2 * one).precision[0] == 0

@@ -170,9 +170,9 @@ def test_levels_with_clips_of_their_own_tell_how_many_they_are():
     found = counted(PROBLEM, state, asked, vault().residuals(asked)[0], 1e-6)
     n = np.array([k.sum() for k in design_levels(rows()["g"])])
     assert found.precision[1:5] == pytest.approx(np.full(4, (asked.clip / asked.sigmas[2]) ** 2), rel=1e-3)
-    assert found.mean[1:5] == pytest.approx(n, rel=1e-3)
+    assert found.weighted[1:5] / found.precision[1:5] == pytest.approx(n, rel=1e-3)
     assert not found.precision[[0, 5, 6, 7]].any()
-    assert not found.mean[[0, 5, 6, 7]].any()
+    assert not found.weighted[[0, 5, 6, 7]].any()
 
 
 def test_records_beyond_their_clip_are_made_up_for_and_the_guess_is_not_trusted():
@@ -181,14 +181,16 @@ def test_records_beyond_their_clip_are_made_up_for_and_the_guess_is_not_trusted(
     narrow, wide = (counted(PROBLEM, state, asked, vault().residuals(asked)[0], v) for v in (1e-6, 10.0))
     levels = slice(1, 5)
     assert (wide.precision[levels] < narrow.precision[levels]).all()
-    assert wide.mean[1] == pytest.approx(np.asarray(vault().residuals(asked)[0][2][4]) / LEAST_WITHIN, rel=1e-9)
+    assert wide.weighted[1] / wide.precision[1] == pytest.approx(
+        np.asarray(vault().residuals(asked)[0][2][4]) / LEAST_WITHIN, rel=1e-9
+    )
 
 
 def test_counts_are_averaged_with_the_histogram_by_inverse_variance():
     release = curate(rows(), plan(SCHEMA, epsilon=50, delta=1e-6, mechanism="moments"), noise=NoNoise())
     known = {m.clique: m for m in release.measurements}
     sigma, n = known["g",].sigma, np.array([k.sum() for k in design_levels(rows()["g"])])
-    told = Counts.none(8).plus(np.r_[0.0, n + 300, 0, 0, 0], np.r_[0.0, np.full(4, 1 / sigma**2), 0, 0, 0], np.zeros(8))
+    told = Counts.none(8).plus(np.r_[0.0, n + 300, 0, 0, 0], np.r_[0.0, np.full(4, 1 / sigma**2), 0, 0, 0])
     alone, both = geometry(PROBLEM.blocks, known), geometry(PROBLEM.blocks, known, told)
     assert alone.share[1:5] == pytest.approx(n / n.sum(), abs=1e-6)
     assert both.share[1:5] == pytest.approx((n + 150) / (n + 150).sum(), abs=1e-6)

@@ -59,47 +59,17 @@ class Geometry:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Counts:
-    """Counts of levels that came with gradients, as sums over rounds, "P"; 0 where none came.
+    """Counts of levels that came with gradients: their precision, and they weighted by it; 0 where none came, "P"."""
 
-    Noise averages over rounds. What is guessed may be wrong the same way in all of them, and does not.
-
-    Args:
-        weight: of all counts; `weighted` they times their weights.
-        noise: variance of `weighted`; `guessed` what of it may be wrong besides.
-    """
-
-    weight: Array
     weighted: Array
-    noise: Array
-    guessed: Array
+    precision: Array
 
     @classmethod
     def none(cls, size: int) -> Counts:
-        nothing = np.zeros(size)
-        return cls(weight=nothing, weighted=nothing, noise=nothing, guessed=nothing)
+        return cls(weighted=np.zeros(size), precision=np.zeros(size))
 
-    def plus(self, counts: Array, precision: Array, guessed: Array) -> Counts:
-        """With one round's counts, of this precision (0: none came), and what is guessed in each."""
-        kept = 1 / (1 + precision * guessed**2)
-        w = precision * kept
-        return Counts(
-            weight=self.weight + w,
-            weighted=self.weighted + w * counts,
-            noise=self.noise + w * kept,
-            guessed=self.guessed + w * guessed,
-        )
-
-    @property
-    def mean(self) -> Array:
-        return _ratio(self.weighted, self.weight)
-
-    @property
-    def precision(self) -> Array:
-        return _ratio(self.weight**2, self.noise + self.guessed**2)
-
-
-def _ratio(a: Array, b: Array) -> Array:
-    return np.divide(a, b, out=np.zeros_like(a), where=b > 0)
+    def plus(self, counts: Array, precision: Array) -> Counts:
+        return Counts(weighted=self.weighted + precision * counts, precision=self.precision + precision)
 
 
 def geometry(blocks: tuple[Block, ...], known: Mapping[Clique, Measurement], counts: Counts | None = None) -> Geometry:
@@ -107,9 +77,8 @@ def geometry(blocks: tuple[Block, ...], known: Mapping[Clique, Measurement], cou
     total = max(float(known[()].values[0, 0]), known[()].sigma, 1.0)
     places = np.cumsum([0, *(b.rows for b in blocks)])
     counts = counts or Counts.none(int(places[-1]))
-    mean, precision = counts.mean, counts.precision
     parts = [
-        _scalar(b, total, known) if b.is_scalar else _levels(b, total, known, mean[i:j], precision[i:j])
+        _scalar(b, total, known) if b.is_scalar else _levels(b, total, known, counts.weighted[i:j], counts.precision[i:j])
         for b, (i, j) in zip(blocks, pairwise(places), strict=True)
     ]
     offset, share, variance, doubt = (np.concatenate(column) for column in zip(*parts, strict=True))
@@ -136,11 +105,11 @@ def _scalar(block: Block, total: float, known: Mapping[Clique, Measurement]) -> 
     return mean, mean, variance, np.array([2 * first.sigma**2])
 
 
-def _levels(block: Block, total: float, known: Mapping[Clique, Measurement], mean: Array, precision: Array) -> Part:
+def _levels(block: Block, total: float, known: Mapping[Clique, Measurement], weighted: Array, precision: Array) -> Part:
     """Frequencies: the histogram and what came with gradients, by inverse variance, given that every level has some rows."""
     first = known[block.column or "",]
     weight = 1 / first.sigma**2
-    count = ((first.values[0] + total / block.rows) * weight + mean * precision) / (weight + precision)
+    count = ((first.values[0] + total / block.rows) * weight + weighted) / (weight + precision)
     count, doubt = positive(count, (weight + precision) ** -0.5)
     share = count / count.sum()
     return share - 1 / block.rows, share, share * (1 - share), doubt

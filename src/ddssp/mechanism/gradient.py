@@ -104,16 +104,15 @@ def counted(problem: Problem, state: State, asked: Residuals, answer: Sequence[A
     Args:
         spread: E r² of all records.
     """
-    g = state.geometry
-    counts, precision, guessed = np.zeros((3, len(g.offset)))
+    g, counts, precision = state.geometry, np.zeros(len(state.geometry.offset)), np.zeros(len(state.geometry.offset))
     for j, block in enumerate(problem.blocks):
         own, place = asked.clips[j + 1], g.block == j
         if block.is_table and own is not None:
             share = within(spread + state.belief.variance[place], own)
             counts[place] = answer[j + 1][block.rows :] / share
-            precision[place] = (share * asked.clip / asked.sigmas[j + 1]) ** 2
-            guessed[place] = GUESSED * (1 - share) * g.share[place] * g.total
-    return state.counts.plus(counts, precision, guessed)
+            guessed = GUESSED * (1 - share) * g.share[place] * g.total
+            precision[place] = 1 / ((asked.sigmas[j + 1] / asked.clip / share) ** 2 + guessed**2)
+    return state.counts.plus(counts, precision)
 
 
 def coordinate_costs(problem: Problem, state: State, rho: float, unseen: float | None = None) -> Array:
