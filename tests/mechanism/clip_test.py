@@ -8,7 +8,20 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from ddssp.encoding import Encoding
-from ddssp.mechanism.clip import EDGES, LEAST_WITHIN, REACH, SLOWEST, next_clip, own_clips, spread, within
+from ddssp.mechanism.clip import (
+    EDGES,
+    FIRST_REACH,
+    GUESSING,
+    LEAST_WITHIN,
+    REACH,
+    SETTLED,
+    SLOWEST,
+    next_clip,
+    own_clips,
+    reach,
+    spread,
+    within,
+)
 from ddssp.schema import Schema
 
 BINS = len(EDGES) + 1
@@ -65,11 +78,21 @@ def test_levels_and_numbers_count_as_far_as_their_coefficients_may_be_off():
     blocks = Encoding.centred(Schema(columns=columns)).blocks[1:]
     sd = np.array([0.1, 0.025, 0.01, 0.1, 3.0, 0.01, 0.02, 0.02])
     offset = np.array([-0.9, 0.5, *[0.2] * 6])
-    far, near, unknown, known = own_clips(blocks, offset, sd**2, 0.1)
+    far, near, unknown, known = own_clips(blocks, offset, sd**2, 0.1, number=SETTLED)
     assert far == pytest.approx([REACH * 0.1 * 1.9])  # in the record at the other end
     assert near is None  # within the clip in every record
     assert known is None  # every level is known to within the clip
     assert unknown == pytest.approx([0.1, REACH * 0.1, 2.0])  # never below the clip, nor beyond what a residual can be
+    first, *_ = own_clips(blocks, offset, sd**2, 0.1, number=0)
+    assert first == pytest.approx([FIRST_REACH * 0.1 * 1.9])  # further while the standard deviations are guesses
+
+
+def test_own_clips_reach_less_far_once_standard_deviations_are_no_guesses():
+    reaches = [reach(r) for r in range(SETTLED + 5)]
+    assert reaches[: GUESSING + 1] == [FIRST_REACH] * (GUESSING + 1)
+    assert reaches[SETTLED:] == [REACH] * 5
+    assert np.all(np.diff(reaches) <= 0)
+    assert np.abs(np.diff(reaches)).max() < FIRST_REACH - REACH  # not in one step
 
 
 @pytest.mark.parametrize("sd", [0.01, 0.3, 0.6])
