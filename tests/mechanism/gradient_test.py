@@ -14,7 +14,7 @@ from ddssp.experiments.noise import NoNoise
 from ddssp.inference.geometry import Counts, geometry
 from ddssp.mechanism import gradient as module
 from ddssp.mechanism import task
-from ddssp.mechanism.clip import LEAST_WITHIN
+from ddssp.mechanism.clip import FIRST_REACH, LEAST_WITHIN, REACH, SETTLED
 from ddssp.mechanism.gradient import coordinate_costs, counted, evidence, question
 from ddssp.mechanism.state import Problem, State
 from ddssp.model.fit import design_of
@@ -70,6 +70,16 @@ def test_what_is_not_known_to_within_the_clip_has_a_clip_of_its_own_and_numbers_
     assert asked.working.theta.tolist() == [*state.theta, 0.0]
     charges = [asked.clip**2 * k / (2 * s**2) for k, s in zip([1, 1, 1, 2 / 3, 1], asked.sigmas, strict=True)]
     assert sum(charges) == pytest.approx(1 / task.SLACK**2)
+
+
+def test_own_clips_are_wider_in_the_first_rounds():
+    first = started(0.01, UNSURE)
+    curator, asked = vault(), question(PROBLEM, first, 1.0, 0.1)
+    heard = evidence(PROBLEM, first, asked, curator.residuals(asked)[0])
+    later = question(PROBLEM, replace(first, evidence=(heard,) * SETTLED), 1.0, 0.1)
+    free = slice(1, 3)  # neither at the clip of all nor at the end
+    assert asked.clips[2][free] == pytest.approx(FIRST_REACH * np.array([0.02, 0.1]))
+    assert later.clips[2][free] == pytest.approx(REACH * np.array([0.02, 0.1]))
 
 
 def test_a_gradient_of_chances_has_one_clip():
