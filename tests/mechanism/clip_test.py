@@ -18,7 +18,7 @@ from ddssp.mechanism.clip import (
     SLOWEST,
     next_clip,
     own_clips,
-    reach,
+    reach_of,
     spread,
     within,
 )
@@ -78,17 +78,15 @@ def test_levels_and_numbers_count_as_far_as_their_coefficients_may_be_off():
     blocks = Encoding.centred(Schema(columns=columns)).blocks[1:]
     sd = np.array([0.1, 0.025, 0.01, 0.1, 3.0, 0.01, 0.02, 0.02])
     offset = np.array([-0.9, 0.5, *[0.2] * 6])
-    far, near, unknown, known = own_clips(blocks, offset, sd**2, 0.1, number=SETTLED)
+    far, near, unknown, known = own_clips(blocks, offset, sd**2, 0.1, reach=REACH)
     assert far == pytest.approx([REACH * 0.1 * 1.9])  # in the record at the other end
     assert near is None  # within the clip in every record
     assert known is None  # every level is known to within the clip
     assert unknown == pytest.approx([0.1, REACH * 0.1, 2.0])  # never below the clip, nor beyond what a residual can be
-    first, *_ = own_clips(blocks, offset, sd**2, 0.1, number=0)
-    assert first == pytest.approx([FIRST_REACH * 0.1 * 1.9])  # further while the standard deviations are guesses
 
 
 def test_own_clips_reach_less_far_once_standard_deviations_are_no_guesses():
-    reaches = [reach(r) for r in range(SETTLED + 5)]
+    reaches = [reach_of(r) for r in range(SETTLED + 5)]
     assert reaches[: GUESSING + 1] == [FIRST_REACH] * (GUESSING + 1)
     assert reaches[SETTLED:] == [REACH] * 5
     assert np.all(np.diff(reaches) <= 0)

@@ -72,14 +72,16 @@ def test_what_is_not_known_to_within_the_clip_has_a_clip_of_its_own_and_numbers_
     assert sum(charges) == pytest.approx(1 / task.SLACK**2)
 
 
-def test_own_clips_are_wider_in_the_first_rounds():
-    first = started(0.01, UNSURE)
+def test_own_clips_are_wider_in_the_first_rounds_where_the_noise_is_low():
+    first = replace(started(0.01, UNSURE), calm=True)
     curator, asked = vault(), question(PROBLEM, first, 1.0, 0.1)
     heard = evidence(PROBLEM, first, asked, curator.residuals(asked)[0])
     later = question(PROBLEM, replace(first, evidence=(heard,) * SETTLED), 1.0, 0.1)
     free = slice(1, 3)  # neither at the clip of all nor at the end
     assert asked.clips[2][free] == pytest.approx(FIRST_REACH * np.array([0.02, 0.1]))
     assert later.clips[2][free] == pytest.approx(REACH * np.array([0.02, 0.1]))
+    loud = question(PROBLEM, replace(first, calm=False), 1.0, 0.1)
+    assert loud.clips[2][free] == pytest.approx(REACH * np.array([0.02, 0.1]))
 
 
 def test_a_gradient_of_chances_has_one_clip():

@@ -14,6 +14,7 @@ from ddssp.curate import curate, plan
 from ddssp.encoding import Encoding
 from ddssp.experiments.noise import NoNoise, SeededNoise
 from ddssp.mechanism import task as module
+from ddssp.mechanism.state import Problem
 from ddssp.mechanism.task import BEFORE_LAST, ROUNDS, TaskMechanism
 from ddssp.model.fit import design_of
 from ddssp.privacy.budget import BudgetError
@@ -204,6 +205,30 @@ def test_a_perturbed_objective_is_for_low_noise_and_for_those_who_allow_it():
     assert not perturbed(60, exact_only=True)
     assert not plan(schema, epsilon=60, delta=1e-5, target="y", exact_only=True).mechanism.perturbed
     assert plan(schema, epsilon=1, delta=1e-5, target="y").mechanism.perturbed
+
+
+@pytest.mark.parametrize("calm", [True, False])
+def test_rounds_share_all_that_is_left_and_the_first_get_less_where_the_noise_is_low(calm):
+    left, spent = 1.0, []
+    for r in range(32):
+        spent.append(left * module.share(r, 32, calm=calm))
+        left -= spent[-1]
+    assert left == pytest.approx(0, abs=1e-12)
+    assert np.allclose(spent[8:], spent[-1])
+    assert np.allclose(spent[0], spent[-1] * (0.5 if calm else 1))
+    assert (np.diff(spent[:9]) > 0).all() == calm
+
+
+def test_noise_is_low_where_there_are_many_records_or_much_budget():
+    def calm(link: Link, n: int, rho: Fraction) -> bool:
+        problem = Problem(encoding=Encoding.centred(SCHEMAS[link]), target="y", link=link)
+        curator = vault(table(link, n), SCHEMAS[link], rho, SeededNoise(0))
+        return module.first(curator, problem, float(rho) / 10, float(rho)).calm
+
+    assert not calm(Link.IDENTITY, 2000, Fraction(1, 100))
+    assert calm(Link.IDENTITY, 2000, Fraction(1))
+    assert calm(Link.IDENTITY, 40_000, Fraction(1, 100))
+    assert not calm(Link.LOGIT, 40_000, Fraction(1))
 
 
 def test_where_the_solver_would_not_be_precise_rounds_go_on(monkeypatch):

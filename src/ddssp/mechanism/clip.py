@@ -31,11 +31,11 @@ SLOWEST = 0.85
 
 REACH, FIRST_REACH = 2.0, 3.0
 """A level's residuals count up to so many standard deviations of its coefficient, a number's up to those of what it may be
-wrong by in the record farthest from its mean; more in the first rounds."""
+wrong by in the record farthest from its mean; where the noise is low more in the first rounds."""
 
 GUESSING, SETTLED = 8, 12
 """Rounds of the first reach, and the round from which the last one holds. At first standard deviations rest on guesses of prior
-variances and frequencies, and gradients are loud because of what other columns get, not because of clips."""
+variances and frequencies."""
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -77,23 +77,25 @@ def _tails(shares: Array, noise: float, clips: Array, v: float) -> Array:
     return np.asarray(np.maximum(laplace + trust * (over @ shares - laplace), 0))
 
 
-def reach(number: int) -> float:
-    """Standard deviations that own clips are wide in a round."""
+def reach_of(number: int) -> float:
+    """Standard deviations that own clips are wide in a round, where the noise is low."""
     return float(np.interp(number, [GUESSING, SETTLED], [FIRST_REACH, REACH]))
 
 
-def own_clips(blocks: Sequence[Block], offset: Array, variance: Array, clip: float, *, number: int) -> tuple[Array | None, ...]:
+def own_clips(
+    blocks: Sequence[Block], offset: Array, variance: Array, clip: float, *, reach: float
+) -> tuple[Array | None, ...]:
     """Clips of each one-hot block's levels, and of each number; None where all is known to within the clip of all.
 
     Args:
         offset: means of the blocks' rows, "P".
         variance: of the coefficients, "P".
-        number: of the round.
+        reach: standard deviations that count.
     """
     sd, ends = np.sqrt(variance), np.cumsum([0, *(b.rows for b in blocks)])
     out: list[Array | None] = []
     for b, i, j in zip(blocks, ends[:-1], ends[1:], strict=True):
-        far = reach(number) * sd[i:j] * (1 + np.abs(offset[i:j]) if b.is_scalar else 1)
+        far = reach * sd[i:j] * (1 + np.abs(offset[i:j]) if b.is_scalar else 1)
         wide = (b.is_scalar or b.is_table) and bool((far > clip).any())
         out.append(np.clip(far, clip, max(clip, 2.0)) if wide else None)
     return tuple(out)

@@ -45,7 +45,7 @@ def question(problem: Problem, state: State, rho: float, rho_bins: float) -> Res
     """
     g, blocks = state.geometry, problem.blocks
     doubt = state.belief.variance * (problem.link is Link.IDENTITY)
-    own = own_clips(blocks, g.offset, doubt, state.clip, number=len(state.evidence))
+    own = own_clips(blocks, g.offset, doubt, state.clip, reach=state.reach)
     numbers = _numbers(blocks, own)
     by_level = np.array([b.is_table and c is not None for b, c in zip(blocks, own, strict=True)], np.bool_)
     wide = np.concatenate([np.broadcast_to(v, b.rows) for b, v in zip(blocks, _wide(own, state.clip), strict=True)])

@@ -12,6 +12,7 @@ from ddssp.encoding import Block, Encoding
 from ddssp.inference.belief import Belief, Evidence
 from ddssp.inference.geometry import Counts, Geometry
 from ddssp.marginal import Measurement
+from ddssp.mechanism.clip import REACH, reach_of
 from ddssp.privacy.curator import Link
 
 Array = NDArray[np.float64]
@@ -53,6 +54,7 @@ class State:
         levels: mean residual of each round with its noise variance; `centre` is the score at the features' mean.
         scale: variance of the target on the scale of the score.
         squares: measured mean of r², one per round, where the curvature follows from it.
+        calm: whether the noise is so low that clips fall far.
     """
 
     known: dict[Clique, Measurement]
@@ -66,6 +68,12 @@ class State:
     evidence: tuple[Evidence, ...] = ()
     levels: tuple[tuple[float, float], ...] = ()
     squares: tuple[float, ...] = ()
+    calm: bool = False
+
+    @property
+    def reach(self) -> float:
+        """Standard deviations that own clips are wide in the next round."""
+        return reach_of(len(self.evidence)) if self.calm else REACH
 
     @property
     def theta(self) -> Array:

@@ -48,6 +48,10 @@ ROUNDS = {Link.IDENTITY: 32, Link.LOGIT: 24}
 BEFORE_LAST, LAST, QUIET = 12, 0.5, 0.004
 """Rounds before a perturbed objective, its share of the budget, and the noise below which a logistic task takes it."""
 
+CALM, HALF = 0.01, 16
+"""The noise below which a linear task's first rounds get less of the budget: half an equal share and 1/HALF more in each round
+after it. Clips fall far there, and what is left of the error is the noise of the last gradients."""
+
 LEAST_RHO = 1e-6
 """Below it what the lattice of a perturbed objective costs would count."""
 
@@ -108,12 +112,19 @@ class TaskMechanism:
                 break
             progress(f"round {r + 1} of {rounds}", FIRST + (1 - FIRST) * r / rounds)
             kept, until = (LAST * rho, BEFORE_LAST) if quiet and r < BEFORE_LAST else (0.0, rounds)
-            state = round_of(curator, problem, state, (float(curator.remaining) - kept) / (until - r), number=r)
+            part = (float(curator.remaining) - kept) * share(r, until, calm=state.calm)
+            state = round_of(curator, problem, state, part, number=r)
         if asked is not None:
             progress("last draw", 1 - LAST)
         theta = state.theta if asked is None else curator.minimise(asked)
         fitted = Fitted(target=self.target, link=self.link, theta=theta, perturbed=asked is not None)
         return Outcome(measurements=tuple(state.known.values()), fitted=fitted)
+
+
+def share(number: int, until: int, *, calm: bool) -> float:
+    """Of what is left in round `number`, what it may spend, if the rounds end at `until`."""
+    weights = np.minimum(0.5 + np.arange(number, until) / HALF, 1) if calm else np.ones(until - number)
+    return float(weights[0] / weights.sum())
 
 
 def first(curator: Curator, problem: Problem, rho: float, whole: float) -> State:
@@ -141,9 +152,16 @@ def first(curator: Curator, problem: Problem, rho: float, whole: float) -> State
         unseen=np.zeros(len(problem.blocks)),
         spreads=np.zeros(1),
     )
-    counts = Counts.none(len(g.offset))
     return State(
-        known=known, counts=counts, geometry=g, belief=belief, centre=centre, clip=clip, curvature=curvature, scale=scale
+        known=known,
+        counts=Counts.none(len(g.offset)),
+        geometry=g,
+        belief=belief,
+        centre=centre,
+        clip=clip,
+        curvature=curvature,
+        scale=scale,
+        calm=problem.link is Link.IDENTITY and problem.noise(g.total, whole) < CALM,
     )
 
 
