@@ -80,6 +80,8 @@ def test_own_clips_are_wider_in_the_first_rounds_where_the_noise_is_low():
     free = slice(1, 3)  # neither at the clip of all nor at the end
     assert asked.clips[2][free] == pytest.approx(FIRST_REACH * np.array([0.02, 0.1]))
     assert later.clips[2][free] == pytest.approx(REACH * np.array([0.02, 0.1]))
+    between = question(PROBLEM, replace(first, evidence=(heard,) * (SETTLED - 1)), 1.0, 0.1)
+    assert between.clips[2][free] == pytest.approx(2.25 * np.array([0.02, 0.1]))
     loud = question(PROBLEM, replace(first, calm=False), 1.0, 0.1)
     assert loud.clips[2][free] == pytest.approx(REACH * np.array([0.02, 0.1]))
 

@@ -122,11 +122,12 @@ def ran(curator, link: Link, *, exact_only: bool = False):
     return TaskMechanism(target="y", link=link, exact_only=exact_only).run(curator, SCHEMAS[link], lambda *_: None)
 
 
-@pytest.fixture(params=["linear", "logistic", "perturbed"])
+@pytest.fixture(params=["loud", "calm", "logistic", "perturbed"])
 def link(request, monkeypatch) -> Link:
-    """Least squares, and a logistic regression by rounds alone or with a perturbed objective at the end."""
+    """Least squares as where noise is loud and as where it is low; logistic regression by rounds alone or with a last draw."""
+    monkeypatch.setattr(module, "CALM", np.inf if request.param == "calm" else 0.0)
     monkeypatch.setattr(module, "QUIET", np.inf if request.param == "perturbed" else 0.0)
-    return Link.IDENTITY if request.param == "linear" else Link.LOGIT
+    return Link.IDENTITY if request.param in ("loud", "calm") else Link.LOGIT
 
 
 @pytest.mark.parametrize("rho", [Fraction(1, 10**9), Fraction(3, 100), Fraction(7)])
@@ -207,16 +208,27 @@ def test_a_perturbed_objective_is_for_low_noise_and_for_those_who_allow_it():
     assert plan(schema, epsilon=1, delta=1e-5, target="y").mechanism.perturbed
 
 
+@pytest.mark.parametrize("until", [1, 4, 12, 32])
 @pytest.mark.parametrize("calm", [True, False])
-def test_rounds_share_all_that_is_left_and_the_first_get_less_where_the_noise_is_low(calm):
+def test_rounds_share_all_that_is_left_and_the_first_get_less_where_the_noise_is_low(calm, until):
     left, spent = 1.0, []
-    for r in range(32):
-        spent.append(left * module.share(r, 32, calm=calm))
+    for r in range(until):
+        spent.append(left / module.rounds_left(r, until, calm=calm))
         left -= spent[-1]
     assert left == pytest.approx(0, abs=1e-12)
-    assert np.allclose(spent[8:], spent[-1])
-    assert np.allclose(spent[0], spent[-1] * (0.5 if calm else 1))
-    assert (np.diff(spent[:9]) > 0).all() == calm
+    rising = [0.5, 0.5625, 0.625, 0.6875, 0.75, 0.8125, 0.875, 0.9375, *[1.0] * 24] if calm else [1.0] * 32
+    assert spent == pytest.approx(np.array(rising[:until]) / sum(rising[:until]))
+
+
+@pytest.mark.parametrize("calm", [True, False])
+def test_a_release_divides_its_budget_among_rounds_by_their_shares(calm, monkeypatch):
+    monkeypatch.setattr(module, "CALM", np.inf if calm else 0.0)
+    monkeypatch.setattr(module, "LEARNING", 0)  # a round's products are part of its share
+    curator = Recorder(vault(table(Link.IDENTITY, 300), SCHEMAS[Link.IDENTITY], Fraction(1, 10), SeededNoise(0)))
+    ran(curator, Link.IDENTITY)
+    left = np.array([float(x) for x in curator.left])[-1 - ROUNDS[Link.IDENTITY] :]
+    judge = [1 / module.rounds_left(r, 32, calm=calm) for r in range(31)]
+    assert 1 - left[1:-1] / left[:-2] == pytest.approx(judge, rel=1e-4)
 
 
 def test_noise_is_low_where_there_are_many_records_or_much_budget():
@@ -225,9 +237,9 @@ def test_noise_is_low_where_there_are_many_records_or_much_budget():
         curator = vault(table(link, n), SCHEMAS[link], rho, SeededNoise(0))
         return module.first(curator, problem, float(rho) / 10, float(rho)).calm
 
-    assert not calm(Link.IDENTITY, 2000, Fraction(1, 100))
-    assert calm(Link.IDENTITY, 2000, Fraction(1))
-    assert calm(Link.IDENTITY, 40_000, Fraction(1, 100))
+    assert calm(Link.IDENTITY, 2000, Fraction(1, 15))  # .0084
+    assert not calm(Link.IDENTITY, 2000, Fraction(1, 30))  # .0119
+    assert calm(Link.IDENTITY, 4000, Fraction(1, 30))
     assert not calm(Link.LOGIT, 40_000, Fraction(1))
 
 

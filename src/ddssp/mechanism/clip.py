@@ -34,8 +34,8 @@ REACH, FIRST_REACH = 2.0, 3.0
 wrong by in the record farthest from its mean; where the noise is low more in the first rounds."""
 
 GUESSING, SETTLED = 8, 12
-"""Rounds of the first reach, and the round from which the last one holds. At first standard deviations rest on guesses of prior
-variances and frequencies."""
+"""Rounds that must be over before the first reach begins to fall, and before the last one holds. At first standard deviations
+rest on guesses of prior variances and frequencies."""
 
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(32)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
@@ -77,9 +77,9 @@ def _tails(shares: Array, noise: float, clips: Array, v: float) -> Array:
     return np.asarray(np.maximum(laplace + trust * (over @ shares - laplace), 0))
 
 
-def reach_of(number: int) -> float:
-    """Standard deviations that own clips are wide in a round, where the noise is low."""
-    return float(np.interp(number, [GUESSING, SETTLED], [FIRST_REACH, REACH]))
+def reach_of(over: int) -> float:
+    """Standard deviations that own clips are wide after so many rounds, where the noise is low."""
+    return float(np.interp(over, [GUESSING, SETTLED], [FIRST_REACH, REACH]))
 
 
 def own_clips(

@@ -54,7 +54,7 @@ class State:
         levels: mean residual of each round with its noise variance; `centre` is the score at the features' mean.
         scale: variance of the target on the scale of the score.
         squares: measured mean of r², one per round, where the curvature follows from it.
-        calm: whether the noise is so low that clips fall far.
+        calm: whether the noise of least squares is so low that its clips fall far.
     """
 
     known: dict[Clique, Measurement]

@@ -6,7 +6,7 @@ it, if they are put together well (inference/belief.py); and each is taken at a 
 FIRST     n̂, and first moments of every block: means, variances, frequencies
 rounds    MEASURE   products of blocks, as far as not knowing them hurts more than the gradient's own noise
           GRADIENT  Σ z clip_c(r) of all blocks and a histogram of |r|, in one pass over the rows; of a linear regression
-                    levels that are not yet known to within c have clips of their own
+                    what is not yet known to within c has clips of its own
           BELIEVE   θ with one prior variance per block; the next clip, or the curvature of a chance, from the histogram
 last      of a logistic regression whose noise is low: a perturbed objective around θ (mechanism/objective.py)
 
@@ -48,9 +48,9 @@ ROUNDS = {Link.IDENTITY: 32, Link.LOGIT: 24}
 BEFORE_LAST, LAST, QUIET = 12, 0.5, 0.004
 """Rounds before a perturbed objective, its share of the budget, and the noise below which a logistic task takes it."""
 
-CALM, HALF = 0.01, 16
-"""The noise below which a linear task's first rounds get less of the budget: half an equal share and 1/HALF more in each round
-after it. Clips fall far there, and what is left of the error is the noise of the last gradients."""
+CALM, LEAST_SHARE, RISING = 0.01, 0.5, 8
+"""Below this noise the first round of a linear task gets LEAST_SHARE of what later ones get, and those after it evenly more, up
+to all of it after RISING rounds. Clips fall far there, and what is left of the error is the noise of the last gradients."""
 
 LEAST_RHO = 1e-6
 """Below it what the lattice of a perturbed objective costs would count."""
@@ -112,7 +112,7 @@ class TaskMechanism:
                 break
             progress(f"round {r + 1} of {rounds}", FIRST + (1 - FIRST) * r / rounds)
             kept, until = (LAST * rho, BEFORE_LAST) if quiet and r < BEFORE_LAST else (0.0, rounds)
-            part = (float(curator.remaining) - kept) * share(r, until, calm=state.calm)
+            part = (float(curator.remaining) - kept) / rounds_left(r, until, calm=state.calm)
             state = round_of(curator, problem, state, part, number=r)
         if asked is not None:
             progress("last draw", 1 - LAST)
@@ -121,10 +121,12 @@ class TaskMechanism:
         return Outcome(measurements=tuple(state.known.values()), fitted=fitted)
 
 
-def share(number: int, until: int, *, calm: bool) -> float:
-    """Of what is left in round `number`, what it may spend, if the rounds end at `until`."""
-    weights = np.minimum(0.5 + np.arange(number, until) / HALF, 1) if calm else np.ones(until - number)
-    return float(weights[0] / weights.sum())
+def rounds_left(number: int, until: int, *, calm: bool) -> float:
+    """By how much round `number` divides what is left, if the rounds end at `until`: how many like it are to come."""
+    if not calm:
+        return until - number
+    weights = np.minimum(LEAST_SHARE + (1 - LEAST_SHARE) * np.arange(number, until) / RISING, 1)
+    return float(weights.sum() / weights[0])
 
 
 def first(curator: Curator, problem: Problem, rho: float, whole: float) -> State:
