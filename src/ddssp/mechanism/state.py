@@ -53,8 +53,8 @@ class State:
         known: measurements so far, one per clique; `counts` are those that came with gradients.
         levels: mean residual of each round with its noise variance; `centre` is the score at the features' mean.
         scale: variance of the target on the scale of the score.
+        calm: whether the noise of least squares is so low that its clips fall as far as the residuals let them.
         squares: measured mean of r², one per round, where the curvature follows from it.
-        calm: whether the noise of least squares is so low that its clips fall far.
     """
 
     known: dict[Clique, Measurement]
@@ -65,10 +65,10 @@ class State:
     clip: float
     curvature: float
     scale: float
+    calm: bool
     evidence: tuple[Evidence, ...] = ()
     levels: tuple[tuple[float, float], ...] = ()
     squares: tuple[float, ...] = ()
-    calm: bool = False
 
     @property
     def reach(self) -> float:
